@@ -151,29 +151,30 @@ impl Entry {
         }
     }
 
+    /// What is known, where it may be believed.
+    fn believed<'a, T>(&self, known: &'a Option<Dated<T>>, belief: Belief) -> Option<&'a T> {
+        known.as_ref().filter(|known| self.holds(known.asked, belief)).map(|known| &known.what)
+    }
+
     /// Its metadata for who has opened it by a name that begins with a dot, or by one that does not.
     pub(super) fn metadata(&self, dotted: bool, belief: Belief) -> Option<Metadata> {
         let facts = self.facts.lock();
-        let known = facts.metadata.as_ref()?;
-        let is_meant = known.what.1 == dotted && self.holds(known.asked, belief);
-        is_meant.then_some(known.what.0)
+        self.believed(&facts.metadata, belief).filter(|known| known.1 == dotted).map(|known| known.0)
     }
 
     /// Its stored security descriptor.
     pub(super) fn security(&self, belief: Belief) -> Option<Option<Arc<[u8]>>> {
-        let facts = self.facts.lock();
-        facts.security.as_ref().filter(|known| self.holds(known.asked, belief)).map(|known| known.what.clone())
+        self.believed(&self.facts.lock().security, belief).cloned()
     }
 
     /// Its extended attributes.
     pub(super) fn extended(&self, belief: Belief) -> Option<Arc<[ExtendedAttribute]>> {
-        let facts = self.facts.lock();
-        facts.extended.as_ref().filter(|known| self.holds(known.asked, belief)).map(|known| Arc::clone(&known.what))
+        self.believed(&self.facts.lock().extended, belief).cloned()
     }
 
     /// True where it is known to have no named stream.
     pub(super) fn has_no_streams(&self, belief: Belief) -> bool {
-        self.facts.lock().has_no_streams.as_ref().is_some_and(|known| self.holds(known.asked, belief))
+        self.believed(&self.facts.lock().has_no_streams, belief).is_some()
     }
 }
 

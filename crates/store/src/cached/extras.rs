@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use super::changing::Part;
 use super::entry::{Dated, KEPT_BYTES_MAX};
-use super::known::Part;
 use super::node::CachedNode;
 use crate::{
     ChangeExtended, ChangeSecurity, Error, ExtendedAttribute, Extras, Failed, NamedNode, Node, Replace, TakeStream,

@@ -1,22 +1,22 @@
 //! What is known of the files and names of all stores that share it, within bounds. What is known of a file is known by its number, whatever
 //! share or name it is reached by: a change through one is seen through all.
 
-use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-use parking_lot::Mutex;
 use quick_cache::sync::Cache;
 use quick_cache::{DefaultHashBuilder, Equivalent, Lifecycle, Weighter};
 use rustix::io::Errno;
 
 use super::arrival;
+use super::changing::{Changing, Part};
 use super::entry::{Belief, Entry, ToldBy};
 use super::kept::{Home, KeptNodes};
 use super::news::News;
 use super::stripes::{Asked, Slot, Stripes};
+use super::writers::Writers;
 use crate::{Identity, Keeping, Kind, Node, Time, fold};
 
 /// What an entry takes, with its place in the table.
@@ -27,7 +27,6 @@ const WATCH_BYTES: u64 = 1088;
 const NAME_BYTES: u64 = 224;
 /// How many marks of what was looked for once are kept, four bytes each.
 const MARKS: usize = 1 << 16;
-const WRITERS: usize = 64;
 /// So long is believed at most that a directory of a file system of this machine does not have a name.
 const MISSING_AGE_MAX: Duration = Duration::from_secs(2);
 /// Of the inodes that a user may have watched this part.
@@ -69,8 +68,7 @@ pub struct Known {
     names: Cache<NameKey, Arc<Record>, OfName, DefaultHashBuilder, Evicted>,
     pub(super) kept: KeptNodes,
     pub(super) stripes: Stripes,
-    /// Files whose data is being changed, and by how many opens.
-    writers: [Mutex<HashMap<Identity, u32>>; WRITERS],
+    writers: Writers,
     hasher: DefaultHashBuilder,
     /// How often everything was forgotten.
     era: AtomicU64,
@@ -179,7 +177,7 @@ impl Known {
             names: Cache::with(items(name_bytes, NAME_BYTES + 64), name_bytes, OfName, hasher.clone(), Evicted),
             kept: KeptNodes::new(bounds),
             stripes: Stripes::default(),
-            writers: std::array::from_fn(|_| Mutex::default()),
+            writers: Writers::default(),
             hasher,
             era: AtomicU64::new(0),
             numbers: AtomicU64::new(0),
@@ -247,19 +245,20 @@ impl Known {
         }
     }
 
-    pub(super) fn hear_now(&self) {
-        if let Some(Some(news)) = self.news.get()
-            && news.hear(self)
-        {
+    fn hear_now(&self) {
+        if self.take_news() {
             self.drop_gone();
         }
     }
 
-    /// The same for who drops nothing itself.
-    pub(super) fn take_news(&self) {
-        if let Some(Some(news)) = self.news.get() {
-            news.hear(self);
-        }
+    /// The same for who drops nothing itself. True where there was something.
+    pub(super) fn take_news(&self) -> bool {
+        self.news().is_some_and(|news| news.hear(self))
+    }
+
+    /// What the kernel tells, once something is known.
+    fn news(&self) -> Option<&News> {
+        self.news.get()?.as_ref()
     }
 
     pub(super) fn is_alive(&self, entry: &Entry) -> bool {
@@ -295,7 +294,7 @@ impl Known {
     }
 
     /// A name that was looked for and was not there has become a file's, which nobody has used yet.
-    fn unmark(&self, directory: Identity, folded: &str) {
+    pub(super) fn unmark(&self, directory: Identity, folded: &str) {
         let (place, mark) = self.mark_of(directory, folded);
         let _ = place.compare_exchange(mark, 0, Ordering::Relaxed, Ordering::Relaxed);
     }
@@ -462,7 +461,7 @@ impl Known {
     }
 
     /// Gives what it was known to lead to.
-    fn forget_name(&self, directory: Identity, folded: &str) -> Vec<Arc<Record>> {
+    pub(super) fn forget_name(&self, directory: Identity, folded: &str) -> Vec<Arc<Record>> {
         let entry = self.entries.get(&directory);
         let _facts = entry.as_ref().map(|entry| entry.facts.lock());
         let mut former = Vec::new();
@@ -480,11 +479,11 @@ impl Known {
     }
 
     /// Nothing is known any more of a file that has lost a name, or its last.
-    fn forget_file(&self, file: Identity) {
+    pub(super) fn forget_file(&self, file: Identity) {
         // What is kept open is kept with its entry.
         let Some(entry) = self.entries.get(&file) else { return };
         entry.end();
-        if let Some(Some(news)) = self.news.get() {
+        if let Some(news) = self.news() {
             let mut watched = news.lock();
             self.entries.remove_if(&file, |now| Arc::ptr_eq(now, &entry));
             news.unwatch(&mut watched, &entry);
@@ -494,7 +493,7 @@ impl Known {
     }
 
     /// What is known of a file that is being changed.
-    fn forget_facts(&self, file: Identity, part: Part) {
+    pub(super) fn forget_facts(&self, file: Identity, part: Part) {
         let Some(entry) = self.entries.get(&file) else { return };
         let mut facts = entry.facts.lock();
         match part {
@@ -505,16 +504,12 @@ impl Known {
 
     /// To be held while something is changed through this server.
     pub(super) fn changing(&self) -> Changing<'_> {
-        Changing { known: self, files: Vec::with_capacity(4), names: Vec::with_capacity(2) }
-    }
-
-    fn writers(&self, file: Identity) -> &Mutex<HashMap<Identity, u32>> {
-        &self.writers[file.file as usize % WRITERS]
+        Changing::of(self)
     }
 
     /// The data of a file is changed through `node` from now on, until [`Known::end_writing`].
     pub(super) fn begin_writing(&self, file: Identity, node: &dyn Node) {
-        *self.writers(file).lock().entry(file).or_default() += 1;
+        self.writers.begin(file);
         // Who has asked before must not note what it is told after this has ended.
         self.stripes.changed(self.slot(file));
         let Some(entry) = self.entries.get(&file) else { return };
@@ -526,7 +521,7 @@ impl Known {
         // Own changes are no news, and telling of them takes the kernel longer than to make them.
         if let (Some(watch), Keeping::Watched(handle)) = (facts.watch, node.keeping())
             && watch.with_data
-            && let Some(Some(news)) = self.news.get()
+            && let Some(news) = self.news()
             && let Ok(watch) = news.set(handle, entry.kind, false)
         {
             facts.watch = Some(watch);
@@ -535,13 +530,7 @@ impl Known {
 
     pub(super) fn end_writing(&self, file: Identity) {
         self.stripes.changed(self.slot(file));
-        let mut writers = self.writers(file).lock();
-        if let Some(count) = writers.get_mut(&file) {
-            *count -= 1;
-            if *count == 0 {
-                writers.remove(&file);
-            }
-        }
+        self.writers.end(file);
     }
 
     /// True where the metadata of a file may be known: its data is not being changed, and the kernel tells of it where others do.
@@ -552,8 +541,7 @@ impl Known {
         let mut facts = entry.facts.lock();
         match (facts.watch, node.keeping()) {
             (Some(watch), Keeping::Watched(handle)) if !watch.with_data => {
-                let again =
-                    self.news.get().and_then(Option::as_ref).and_then(|news| news.set(handle, entry.kind, true).ok());
+                let again = self.news().and_then(|news| news.set(handle, entry.kind, true).ok());
                 // It has been given another number: what it tells would not be understood.
                 let is_same = again.is_some_and(|again| again.number == watch.number);
                 facts.watch = again.filter(|_| is_same).or(facts.watch);
@@ -566,70 +554,7 @@ impl Known {
     }
 
     pub(super) fn is_written(&self, file: Identity) -> bool {
-        self.writers(file).lock().contains_key(&file)
-    }
-}
-
-/// How much of what is known of a file is to be forgotten.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
-    /// Times, length, number of names.
-    Metadata,
-    Everything,
-    /// It has lost a name: nothing keeps it.
-    Existence,
-}
-
-/// Something is being changed: what is known of it is forgotten, and what is asked for meanwhile is not kept.
-pub(super) struct Changing<'a> {
-    known: &'a Known,
-    files: Vec<(Identity, Part)>,
-    names: Vec<(Identity, String)>,
-}
-
-impl Changing<'_> {
-    /// This file is.
-    pub(super) fn file(mut self, file: Identity, part: Part) -> Self {
-        self.known.stripes.begin(self.known.slot(file));
-        self.files.push((file, part));
-        self.forget_file(file, part);
-        self
-    }
-
-    /// A name in a directory is, and with it the directory.
-    pub(super) fn name(mut self, directory: Identity, name: &str) -> Self {
-        let folded = fold(name);
-        self.known.stripes.begin(self.known.slot_of_name(directory, &folded));
-        self.known.forget_name(directory, &folded);
-        self.names.push((directory, folded));
-        self.file(directory, Part::Metadata)
-    }
-
-    /// A file was made, whose number another may have had.
-    pub(super) fn made(&self, file: Identity) {
-        self.names.iter().for_each(|(directory, folded)| self.known.unmark(*directory, folded));
-        self.known.stripes.changed(self.known.slot(file));
-        self.known.forget_file(file);
-    }
-
-    fn forget_file(&self, file: Identity, part: Part) {
-        match part {
-            Part::Existence => self.known.forget_file(file),
-            Part::Metadata | Part::Everything => self.known.forget_facts(file, part),
-        }
-    }
-}
-
-impl Drop for Changing<'_> {
-    fn drop(&mut self) {
-        for (directory, folded) in &self.names {
-            self.known.forget_name(*directory, folded);
-            self.known.stripes.end(self.known.slot_of_name(*directory, folded));
-        }
-        for (file, part) in &self.files {
-            self.forget_file(*file, *part);
-            self.known.stripes.end(self.known.slot(*file));
-        }
+        self.writers.are_there(file)
     }
 }
 

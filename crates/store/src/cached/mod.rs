@@ -15,6 +15,7 @@
 //! What is looked for once leaves no more than a mark where a watch would be needed: going through a large tree fills nothing.
 
 mod arrival;
+mod changing;
 mod entry;
 mod extras;
 mod kept;
@@ -24,6 +25,7 @@ mod news;
 mod node;
 mod stripes;
 mod walk;
+mod writers;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use super::changing::Part;
 use super::is_dotted;
-use super::known::Part;
 use super::node::{CachedNode, own_destination, replaced};
 use super::walk::Child;
 use crate::{
@@ -95,20 +95,13 @@ impl Names for CachedNode {
     fn rename(&self, name: &Name, expected: Identity, to: Destination<'_>, replace: Replace) -> Result<(), Error> {
         let changing = self.shared.known.changing().name(self.identity(), name.as_str());
         let changing = changing.name(to.directory.identity(), to.name.as_str()).file(expected, Part::Everything);
-        let changing = match replaced(to, replace) {
-            Some(file) => changing.file(file, Part::Existence),
-            None => changing,
-        };
-        let answer = self.own_names()?.rename(name, expected, own_destination(to), replace);
-        drop(changing);
-        answer
+        let _changing = changing.gone(replaced(to, replace));
+        self.own_names()?.rename(name, expected, own_destination(to), replace)
     }
 
     fn remove(&self, name: &Name, expected: Identity) -> Result<(), Error> {
         let changing = self.shared.known.changing().name(self.identity(), name.as_str());
-        let changing = changing.file(expected, Part::Existence);
-        let answer = self.own_names()?.remove(name, expected);
-        drop(changing);
-        answer
+        let _changing = changing.gone(Some(expected));
+        self.own_names()?.remove(name, expected)
     }
 }

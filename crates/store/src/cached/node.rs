@@ -9,9 +9,9 @@ use std::time::Instant;
 use rustix::fd::BorrowedFd;
 
 use super::Shared;
+use super::changing::Part;
 use super::entry::{Dated, Entry, Facts};
 use super::kept::is_shareable;
-use super::known::Part;
 use crate::{
     Changes, ChooseOffset, Destination, Error, Extents, Extras, Failed, Held, Identity, Keeping, Kind, Metadata, Names,
     Node, Renewal, Replace, Time, Use, Waits, waiting,
@@ -58,7 +58,7 @@ impl CachedNode {
         CachedNode::open(shared, node, false, (entry, dotted))
     }
 
-    /// One that the store has opened for what is known, and which is kept for others, too, unless it is to write with.
+    /// One of what is known, which is kept for others, too, unless it is to write with or to list.
     pub(super) fn opened(
         shared: &Arc<Shared>,
         node: Arc<dyn Node>,
@@ -66,11 +66,6 @@ impl CachedNode {
         usage: Use,
     ) -> Arc<dyn Node> {
         CachedNode::open(shared, node, is_shareable(entry.kind, usage), (Some(entry), dotted))
-    }
-
-    /// One that was kept open.
-    pub(super) fn sharing(shared: &Arc<Shared>, kept: Arc<dyn Node>, entry: Arc<Entry>, dotted: bool) -> Arc<dyn Node> {
-        CachedNode::open(shared, kept, true, (Some(entry), dotted))
     }
 
     /// A stream of this file.
@@ -83,7 +78,7 @@ impl CachedNode {
         self.for_write.get().unwrap_or(&self.node)
     }
 
-    /// The same to change something with, which does not move what others share.
+    /// The same to list with, whose position is not that of others.
     pub(super) fn to_list(&self) -> Result<&Arc<dyn Node>, Error> {
         if !self.is_shared {
             return Ok(&self.node);
@@ -151,6 +146,11 @@ impl CachedNode {
                 }
             },
         )
+    }
+
+    /// True where the node is not to be used so because others have it, too.
+    fn writes_apart(&self, usage: Use) -> bool {
+        self.is_shared && usage == Use::ReadWrite && self.kind() != Kind::Directory
     }
 
     /// Notes that the data is changed through this node.
@@ -237,8 +237,7 @@ impl Node for CachedNode {
     }
 
     fn prepare(&self, usage: Use) -> Result<(), Error> {
-        let writes_apart = self.is_shared && usage == Use::ReadWrite && self.kind() != Kind::Directory;
-        if !writes_apart {
+        if !self.writes_apart(usage) {
             return self.node.prepare(usage);
         }
         if self.for_write.get().is_none() {
@@ -249,8 +248,7 @@ impl Node for CachedNode {
     }
 
     fn try_prepare(&self, usage: Use) -> Result<(), Error> {
-        let writes_apart = self.is_shared && usage == Use::ReadWrite && self.kind() != Kind::Directory;
-        match (writes_apart, self.for_write.get()) {
+        match (self.writes_apart(usage), self.for_write.get()) {
             (false, _) => self.node.try_prepare(usage),
             (true, Some(_)) => Ok(()),
             (true, None) if self.waits() == Waits::Never => self.prepare(usage),
@@ -352,13 +350,8 @@ impl Node for CachedNode {
     fn link(&self, to: Destination<'_>, replace: Replace) -> Result<(), Error> {
         let known = &self.shared.known;
         let changing = known.changing().file(self.identity(), Part::Metadata);
-        let mut changing = changing.name(to.directory.identity(), to.name.as_str());
-        if let Some(file) = replaced(to, replace) {
-            changing = changing.file(file, Part::Existence);
-        }
-        let answer = self.own().link(own_destination(to), replace);
-        drop(changing);
-        answer
+        let _changing = changing.name(to.directory.identity(), to.name.as_str()).gone(replaced(to, replace));
+        self.own().link(own_destination(to), replace)
     }
 
     fn extras(&self) -> &dyn Extras {

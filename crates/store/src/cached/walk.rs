@@ -60,15 +60,11 @@ impl Shared {
             let is_last = names.peek().is_none();
             let usage = if is_last { usage } else { Use::Metadata };
             let known = self.known.name(self.home, &way.at, name, self.belief());
-            let is_there = known.as_ref().is_some_and(|record| self.is_enough(record, usage));
-            let (record, opened) = match known {
-                Some(record) if is_there => (record, None),
-                // It was kept before, but is not open.
-                Some(_) => match self.learn(&way, name, usage, wait)? {
-                    Some(learned) => learned,
-                    None => return Ok(Walked::Astray),
-                },
-                None if self.is_worth_learning(&way.at, name) => match self.learn(&way, name, usage, wait)? {
+            // What was kept before and is not open is worth it, too.
+            let is_worth_learning = known.is_some() || self.is_worth_learning(&way.at, name);
+            let (record, opened) = match known.and_then(|record| self.open_for(record, usage)) {
+                Some(learned) => learned,
+                None if is_worth_learning => match self.learn(&way, name, usage, wait)? {
                     Some(learned) => learned,
                     None => return Ok(Walked::Astray),
                 },
@@ -102,12 +98,13 @@ impl Shared {
         directory.told_by == ToldBy::Nobody || self.known.was_looked_for(directory.identity, name)
     }
 
-    /// True where what a name leads to is open for that use, if it has to be.
-    fn is_enough(&self, record: &Record, usage: Use) -> bool {
-        match &record.leads {
-            Leads::To(entry) => self.kept(entry, usage, is_dotted(Some(&record.stored))).is_some(),
-            Leads::Nowhere | Leads::Elsewhere => true,
-        }
+    /// What a name leads to with what is open for that use. `None` where something would have to be open and is not.
+    fn open_for(&self, record: Arc<Record>, usage: Use) -> Option<Learned> {
+        let open = match &record.leads {
+            Leads::To(entry) => Some(self.kept(entry, usage, is_dotted(Some(&record.stored)))?),
+            Leads::Nowhere | Leads::Elsewhere => None,
+        };
+        Some((record, open))
     }
 
     /// What is known of the root, which is kept open.
@@ -151,7 +148,7 @@ impl Shared {
     /// A node of what is known, for that use: one that is kept open.
     fn node(self: &Arc<Self>, entry: &Arc<Entry>, dotted: bool, usage: Use) -> Option<Arc<dyn Node>> {
         let kept = self.kept(entry, usage, dotted)?;
-        Some(CachedNode::sharing(self, kept, Arc::clone(entry), dotted))
+        Some(CachedNode::opened(self, kept, (Arc::clone(entry), dotted), usage))
     }
 
     /// Asks what a name leads to in the directory that the way has come to, and keeps that. Gives what is opened for it, too. `None` where it
@@ -166,20 +163,18 @@ impl Shared {
         let slot = self.known.slot_of_name(directory.identity, &fold(name));
         let (numbers, at) = (directory.names(), Instant::now());
         let Some(asked) = self.known.stripes.ask(slot) else { return Ok(None) };
+        let note = |stored: &str, leads| {
+            self.known.note_name((self.home, directory), (name, stored), leads, (asked, numbers, at))
+        };
         if wait == Wait::May
-            && let Some(known) = self.known.former(self.home, directory, name)
+            && let Some(former) = self.known.former(self.home, directory, name)
+            && let Some((known, open)) = self.open_for(former, usage)
             && let Leads::To(entry) = &known.leads
             && self.known.is_alive(entry)
-            && self.is_enough(&known, usage)
             && names.has(&wanted, entry.identity).unwrap_or(false)
         {
             // It leads where it led, and that is open.
-            let noted = (asked, numbers, at);
-            let leads = Leads::To(Arc::clone(entry));
-            return Ok(self
-                .known
-                .note_name((self.home, directory), (name, &known.stored), leads, noted)
-                .map(|record| (record, None)));
+            return Ok(note(&known.stored, known.leads.clone()).map(|record| (record, open)));
         }
         let (stored, child) = match self.child_of(names, &wanted, usage, wait) {
             Ok(Some((stored, child))) => (stored, Some(child)),
@@ -202,7 +197,7 @@ impl Shared {
         {
             self.keep(entry, child, usage, is_dotted(Some(&stored)));
         }
-        let noted = self.known.note_name((self.home, directory), (name, &stored), leads.clone(), (asked, numbers, at));
+        let noted = note(&stored, leads.clone());
         if let (None, Leads::To(entry)) = (&noted, &leads) {
             self.known.kept.let_go(entry.identity);
             self.known.drop_gone();
@@ -263,16 +258,13 @@ impl Shared {
 
     /// What a name in an open directory leads to, as far as that is known.
     pub(super) fn child(self: &Arc<Self>, directory: &Entry, name: &str, usage: Use) -> Child {
-        match self.known.name(self.home, directory, name, self.belief()) {
-            Some(record) => match &record.leads {
-                Leads::To(entry) => match self.node(entry, is_dotted(Some(&record.stored)), usage) {
-                    Some(node) => Child::Found { stored: Arc::clone(&record), node },
-                    None => Child::Unknown,
-                },
-                Leads::Nowhere => Child::Missing,
-                Leads::Elsewhere => Child::Unknown,
-            },
-            None => Child::Unknown,
+        let Some(record) = self.known.name(self.home, directory, name, self.belief()) else { return Child::Unknown };
+        match &record.leads {
+            Leads::To(entry) => self
+                .node(entry, is_dotted(Some(&record.stored)), usage)
+                .map_or(Child::Unknown, |node| Child::Found { stored: Arc::clone(&record), node }),
+            Leads::Nowhere => Child::Missing,
+            Leads::Elsewhere => Child::Unknown,
         }
     }
 }

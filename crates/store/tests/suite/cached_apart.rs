@@ -70,6 +70,21 @@ fn is_in_namespace(test: &str) -> bool {
     false
 }
 
+/// An overlay in memory: where it lies, its upper directory, which is filled before, and where it is mounted.
+fn overlay(fill: impl FnOnce(&Path)) -> (TempDir, PathBuf, PathBuf) {
+    let place = memory();
+    let at = |name: &str| {
+        let path = place.path().join(name);
+        fs::create_dir(&path).unwrap();
+        path
+    };
+    let (lower, upper, work, merged) = (at("lower"), at("upper"), at("work"), at("merged"));
+    fill(&upper);
+    let options = format!("lowerdir={},upperdir={},workdir={}", lower.display(), upper.display(), work.display());
+    run("mount", &["-t", "overlay", "overlay", "-o", &options, merged.to_str().unwrap()]);
+    (place, upper, merged)
+}
+
 fn run(command: &str, arguments: &[&str]) {
     let status = Command::new(command).args(arguments).status().unwrap();
     assert!(status.success(), "{command} {arguments:?}");
@@ -525,16 +540,7 @@ fn what_a_container_writes_through_an_overlay_is_seen() {
     if !is_in_namespace("what_a_container_writes_through_an_overlay_is_seen") {
         return;
     }
-    let place = memory();
-    let at = |name: &str| {
-        fs::create_dir_all(place.path().join(name)).unwrap();
-        place.path().join(name)
-    };
-    let (lower, upper, work, merged) = (at("lower"), at("upper"), at("work"), at("merged"));
-    fs::write(upper.join("f"), "four").unwrap();
-    let of = |path: &PathBuf| path.to_str().unwrap().to_owned();
-    let options_of = format!("lowerdir={},upperdir={},workdir={}", of(&lower), of(&upper), of(&work));
-    run("mount", &["-t", "overlay", "overlay", "-o", &options_of, &of(&merged)]);
+    let (_place, upper, merged) = overlay(|upper| fs::write(upper.join("f"), "four").unwrap());
     let store = behind(&Known::new(BOUNDS), &upper, options());
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(found(&store, "f", Use::Read).metadata().unwrap().length, 4);
@@ -545,7 +551,7 @@ fn what_a_container_writes_through_an_overlay_is_seen() {
         .unwrap();
     let (told, truth) =
         (found(&store, "f", Use::Read).metadata().unwrap().length, fs::metadata(upper.join("f")).unwrap().len());
-    run("umount", &[&of(&merged)]);
+    run("umount", &[merged.to_str().unwrap()]);
     assert_eq!(told, truth);
 }
 
@@ -573,15 +579,7 @@ fn what_is_removed_on_a_file_system_that_tells_nothing_gives_its_space_back() {
     if !is_in_namespace("what_is_removed_on_a_file_system_that_tells_nothing_gives_its_space_back") {
         return;
     }
-    let place = memory();
-    let at = |name: &str| {
-        fs::create_dir_all(place.path().join(name)).unwrap();
-        place.path().join(name)
-    };
-    let (lower, upper, work, merged) = (at("lower"), at("upper"), at("work"), at("merged"));
-    let of = |path: &PathBuf| path.to_str().unwrap().to_owned();
-    let options_of = format!("lowerdir={},upperdir={},workdir={}", of(&lower), of(&upper), of(&work));
-    run("mount", &["-t", "overlay", "overlay", "-o", &options_of, &of(&merged)]);
+    let (_place, _, merged) = overlay(|_| ());
     fs::write(merged.join("f"), vec![1; 1 << 20]).unwrap();
     let store = behind(&Known::new(BOUNDS), &merged, read_only());
     drop(found(&store, "f", Use::Read));
@@ -589,7 +587,7 @@ fn what_is_removed_on_a_file_system_that_tells_nothing_gives_its_space_back() {
     std::thread::sleep(Duration::from_secs(5));
     let still = descriptors_of(&merged);
     drop(store);
-    run("umount", &[&of(&merged)]);
+    run("umount", &[merged.to_str().unwrap()]);
     assert_eq!(still, 0, "five seconds later, though what is known is believed for one");
 }
 
