@@ -73,6 +73,11 @@ impl KeptNodes {
     /// It ends.
     pub(super) fn leave(&self, home: Home) {
         self.homes.write().retain(|other| *other != home);
+        self.let_go_of(home);
+    }
+
+    /// Keeps nothing of it open any longer.
+    pub(super) fn let_go_of(&self, home: Home) {
         self.let_go_if(|(of, _), _| *of == home);
     }
 

@@ -232,6 +232,19 @@ impl Known {
         self.drop_gone();
     }
 
+    /// Keeps nothing open any longer for one of them. It is closed soon, without this waiting for it.
+    pub(super) fn let_go_of(&self, home: Home) {
+        self.kept.let_go_of(home);
+        self.hand_over_gone();
+    }
+
+    /// Has what is kept open no longer dropped by the thread that does so, for who must not wait.
+    pub(super) fn hand_over_gone(&self) {
+        if let Some(news) = self.news() {
+            news.close(self.kept.take_gone());
+        }
+    }
+
     /// Drops what is kept open no longer. To be called with nothing locked.
     pub(super) fn drop_gone(&self) {
         drop(self.kept.take_gone());

@@ -79,7 +79,7 @@ impl CachedStore {
     pub fn switch(&self, is_on: bool) {
         let was_on = self.shared.is_on.swap(is_on, Ordering::SeqCst);
         if was_on && !is_on {
-            self.shared.known.close_all();
+            self.shared.known.let_go_of(self.shared.home);
         }
     }
 
@@ -100,7 +100,7 @@ impl CachedStore {
     /// Forgets everything, of other stores, too: another folder has taken the place of the one that is served.
     pub fn forget(&self) {
         self.shared.known.forget_all();
-        self.shared.known.drop_gone();
+        self.shared.known.hand_over_gone();
     }
 
     fn resolve_by(&self, path: &SharePath, usage: Use, wait: Wait) -> Result<Resolved, Error> {

@@ -52,6 +52,8 @@ pub(super) struct News {
     watches: AtomicUsize,
     /// Threads that have taken news which others may not see the consequences of yet.
     telling: AtomicUsize,
+    /// To the thread that closes what is kept open no longer.
+    closer: Sender<Vec<Arc<dyn Node>>>,
 }
 
 struct Ends {
@@ -72,7 +74,10 @@ impl News {
             mounts: File::open("/proc/self/mountinfo")?.into(),
             stop: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
         };
+        let (closer, gone) = channel();
+        threads::start(thread::Builder::new().name("multilane-close".into()), move || close(&gone))?;
         Ok(News {
+            closer,
             ends: Arc::new(ends),
             watched: Mutex::default(),
             watches: AtomicUsize::new(0),
@@ -83,9 +88,15 @@ impl News {
     /// Has what nobody asks for heard now and then, until this is dropped.
     pub(super) fn start(&self, known: Weak<Known>) -> io::Result<()> {
         let ends = Arc::clone(&self.ends);
-        let (closer, gone) = channel();
-        threads::start(thread::Builder::new().name("multilane-close".into()), move || close(&gone))?;
-        threads::start(thread::Builder::new().name("multilane-news".into()), move || listen(&ends, &known, &closer))
+        threads::start(thread::Builder::new().name("multilane-news".into()), move || listen(&ends, &known))
+    }
+
+    /// Has that closed by another thread: it may take long, or hang.
+    pub(super) fn close(&self, gone: Vec<Arc<dyn Node>>) {
+        if !gone.is_empty() {
+            // The thread lives as long as this.
+            let _ = self.closer.send(gone);
+        }
     }
 
     /// To be held while something is watched anew, or no more.
@@ -212,7 +223,7 @@ impl Watched {
 }
 
 /// Hears what nobody asks for, and where file systems are mounted anew, and lets go of what was kept open for long.
-fn listen(ends: &Ends, known: &Weak<Known>, closer: &Sender<Vec<Arc<dyn Node>>>) {
+fn listen(ends: &Ends, known: &Weak<Known>) {
     let mut pauses = false;
     loop {
         let mut waiting = [
@@ -238,11 +249,7 @@ fn listen(ends: &Ends, known: &Weak<Known>, closer: &Sender<Vec<Arc<dyn Node>>>)
         }
         pauses = !pauses && !waiting[2].revents().is_empty();
         known.kept.let_go_of_aged(AGE_MAX);
-        let gone = known.kept.take_gone();
-        // To close a file may take long, or hang.
-        if !gone.is_empty() && closer.send(gone).is_err() {
-            return;
-        }
+        known.hand_over_gone();
     }
 }
 

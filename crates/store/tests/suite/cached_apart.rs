@@ -654,6 +654,34 @@ fn a_file_whose_closing_hangs_keeps_no_shard_from_what_is_in_memory() {
         answered
     });
     assert_eq!(answered, Ok(true), "within three seconds, from memory, of a share of another file system");
+    // Who says so holds what others wait for.
+    let acts: [(_, fn(&CachedStore)); 2] =
+        [("switched off", |store| store.switch(false)), ("forgotten", CachedStore::forget)];
+    for (what, act) in acts {
+        hangs.switch(true);
+        drop(found(&hangs, "f0", Use::Read));
+        CLOSING_HANGS.store(true, Ordering::SeqCst);
+        let begun = Instant::now();
+        let unblocks = std::thread::spawn(|| {
+            std::thread::sleep(Duration::from_secs(2));
+            CLOSING_HANGS.store(false, Ordering::SeqCst);
+        });
+        act(&hangs);
+        let took = begun.elapsed();
+        unblocks.join().unwrap();
+        assert!(took < Duration::from_secs(1), "{what} in {took:?}");
+    }
+}
+
+#[test]
+fn what_is_switched_off_closes_nothing_of_others() {
+    let (place, other) = (memory(), memory());
+    [&place, &other].iter().for_each(|place| fs::write(place.path().join("f"), "data").unwrap());
+    let known = Known::new(BOUNDS);
+    let (store, others) = (behind(&known, place.path(), read_only()), behind(&known, other.path(), read_only()));
+    drop((found(&store, "f", Use::Read), found(&others, "f", Use::Read)));
+    store.switch(false);
+    assert_eq!(descriptors_of(other.path()), 1);
 }
 
 #[test]
