@@ -14,7 +14,7 @@ use crate::directory::file::OpenFile;
 use crate::directory::folder::{Folder, Reach};
 use crate::directory::last_name::bury;
 use crate::directory::node::FileNode;
-use crate::directory::stat::file_type;
+use crate::directory::stat::{file_type, identity, stat_at};
 use crate::directory::unfinished::{DIRECTORY_MODE, FILE_MODE, UNFINISHED_DIRECTORY, UNFINISHED_FILE, is_unfinished};
 use crate::directory::volume::Volume;
 use crate::directory::{metadata, security, streams};
@@ -29,70 +29,84 @@ pub(super) fn create(directory: &OpenFile, name: &Name, new: NewNode<'_>, wait: 
     if held.find(&folder, &wanted, wait)?.is_some() {
         return Err(Error::Exists);
     }
-    let made = make(volume, &folder, &wanted.disk, new);
+    // Nobody else finds it before it has its descriptor.
+    let making = volume.make_in(folder.identity)?;
+    let made = make(volume, &folder, &wanted.disk, new.kind);
     match &made {
         Ok(_) => held.note(&folder, &Did::Made(&wanted)),
         Err(_) => held.forget(folder.identity),
     }
+    // What it is to have takes long on a disk far away: others make their names meanwhile.
     drop(held);
-    made.map(FileNode::open).map_err(|error| match error {
+    let mut file = made.map_err(|error| match error {
         Error::NotFound if folder.identity == volume.identity => Error::Gone,
         Error::NotFound => Error::PathNotFound,
         other => other,
-    })
+    })?;
+    let filled = fill(&mut file, new);
+    drop(making);
+    filled.inspect_err(|_| take_away(&folder, &wanted.disk, &file))?;
+    Ok(FileNode::open(file))
 }
 
-fn make(volume: &Arc<Volume>, folder: &Folder<'_>, disk: &[u8], new: NewNode<'_>) -> Result<OpenFile, Error> {
+/// Makes a name, and what has it, which is unfinished.
+fn make(volume: &Arc<Volume>, folder: &Folder<'_>, disk: &[u8], kind: Kind) -> Result<OpenFile, Error> {
     let common = OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    // Nobody else finds it before it has its descriptor.
-    let _making = volume.make_in(folder.identity)?;
     let failed = |errno| {
         take_back(folder, disk, errno);
         making(errno)
     };
-    let (fd, reach, removal) = match new.kind {
+    let (fd, reach) = match kind {
         Kind::Stream => return Err(Error::Invalid),
         Kind::File => {
             let flags = common | OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
-            (openat(&folder.fd, disk, flags, UNFINISHED_FILE), Reach::ReadWrite, AtFlags::empty())
+            (openat(&folder.fd, disk, flags, UNFINISHED_FILE), Reach::ReadWrite)
         }
         Kind::Directory => {
             mkdirat(&folder.fd, disk, UNFINISHED_DIRECTORY).map_err(failed)?;
             let flags = common | OFlags::RDONLY | OFlags::DIRECTORY;
-            (openat(&folder.fd, disk, flags, Mode::empty()), Reach::Read, AtFlags::REMOVEDIR)
+            (openat(&folder.fd, disk, flags, Mode::empty()), Reach::Read)
         }
     };
     let fd = fd.map_err(|errno| {
-        if new.kind == Kind::Directory {
-            let _ = unlinkat(&folder.fd, disk, removal);
+        if kind == Kind::Directory {
+            let _ = unlinkat(&folder.fd, disk, removal(kind));
         }
         failed(errno)
     })?;
-    let mode = match new.kind {
-        Kind::Directory => volume.directory_mode.unwrap_or(DIRECTORY_MODE),
-        Kind::File | Kind::Stream => volume.file_mode.unwrap_or(FILE_MODE),
-    };
-    if new.kind == Kind::File {
+    if kind == Kind::File {
         volume.unmark(fd.as_fd());
         if let Some(nameless) = volume.nameless() {
             nameless.note_made(fd.as_fd());
         }
     }
-    let dotted = disk.starts_with(b".");
-    let take_away = || {
-        let _counted = volume.about_to_go(&folder.fd, disk);
-        let _ = unlinkat(&folder.fd, disk, removal);
-    };
-    let mut file = OpenFile::new(volume, fd, reach, dotted).inspect_err(|_| take_away())?;
-    fill(&mut file, new, mode).inspect_err(|_| {
-        let sides = streams::sides(&file.subject()).unwrap_or_default();
-        take_away();
-        // Another program may have given it one more.
-        if file.is_nameless() {
-            bury(&file.subject(), &sides);
-        }
-    })?;
-    Ok(file)
+    OpenFile::new(volume, fd, reach, disk.starts_with(b".")).inspect_err(|_| unlink(volume, folder, disk, kind))
+}
+
+fn removal(kind: Kind) -> AtFlags {
+    if kind == Kind::Directory { AtFlags::REMOVEDIR } else { AtFlags::empty() }
+}
+
+fn unlink(volume: &Volume, folder: &Folder<'_>, disk: &[u8], kind: Kind) {
+    let _counted = volume.about_to_go(&folder.fd, disk);
+    let _ = unlinkat(&folder.fd, disk, removal(kind));
+}
+
+/// Takes away what was made and could not be filled.
+fn take_away(folder: &Folder<'_>, disk: &[u8], file: &OpenFile) {
+    let volume = &file.volume;
+    let sides = streams::sides(&file.subject()).unwrap_or_default();
+    let mut held = volume.cache.hold(folder.identity);
+    // Something else may have been put in its place meanwhile.
+    if stat_at(&folder.fd, disk).is_ok_and(|found| identity(&found) == file.identity) {
+        unlink(volume, folder, disk, file.kind);
+    }
+    held.forget(folder.identity);
+    drop(held);
+    // Another program may have given it one more.
+    if file.is_nameless() {
+        bury(&file.subject(), &sides);
+    }
 }
 
 /// Removes what was made by a call that says it failed.
@@ -109,14 +123,14 @@ fn take_back(folder: &Folder<'_>, disk: &[u8], errno: Errno) {
 }
 
 /// Gives what was made all that it is to have from the beginning. The node knows that without asking.
-fn fill(file: &mut OpenFile, new: NewNode<'_>, mode: Mode) -> Result<(), Error> {
+fn fill(file: &mut OpenFile, new: NewNode<'_>) -> Result<(), Error> {
     let record = metadata::begin(file, new.attributes)?;
     // From when it has its descriptor others find it, and set what they like.
     let sets = file.subject().sets() + u64::from(new.security.is_some());
     if let Some(descriptor) = new.security {
         security::save(file, descriptor)?;
     }
-    finish(file, mode)?;
+    finish(file)?;
     file.was_unfinished = false;
     // It has changed since it was opened.
     (*file.opened.get_mut(), *file.times_at_open.get_mut()) = (None, None);
@@ -128,7 +142,11 @@ fn fill(file: &mut OpenFile, new: NewNode<'_>, mode: Mode) -> Result<(), Error> 
 
 /// Gives what was made its mode. A file system that keeps no modes of ours (FAT, exFAT, some of FUSE) refuses that: there nothing tells
 /// what is half made, and what was made has the mode that everything has there.
-fn finish(file: &OpenFile, mode: Mode) -> Result<(), Error> {
+fn finish(file: &OpenFile) -> Result<(), Error> {
+    let mode = match file.kind {
+        Kind::Directory => file.volume.directory_mode.unwrap_or(DIRECTORY_MODE),
+        Kind::File | Kind::Stream => file.volume.file_mode.unwrap_or(FILE_MODE),
+    };
     let inherited = match file.kind {
         // It has the set-group-id bit from the one that it lies in.
         Kind::Directory => {

@@ -25,6 +25,8 @@ mod cache;
 mod calls;
 mod contents;
 mod create;
+#[cfg(test)]
+mod create_faults;
 mod data;
 mod descriptor;
 mod entries;

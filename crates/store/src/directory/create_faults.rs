@@ -1,0 +1,82 @@
+//! What others may do while a file is made, and what is left where that fails.
+
+use std::fs;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use rustix::io::Errno;
+
+use crate::directory::calls::failing::{Fail, Lacks, count, during, lacking, meanwhile};
+use crate::directory::faults::{CALLS_MAX, Disk};
+use crate::{Error, Kind, Name, NewNode, Node};
+
+/// Who waits for a lock waits for longer than this.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+fn make(folder: &dyn Node, name: &str) {
+    let new = NewNode { kind: Kind::File, attributes: 0, security: Some(b"descriptor") };
+    folder.names().unwrap().create(&Name::new(name).unwrap(), new).unwrap();
+}
+
+#[test]
+fn what_a_new_file_is_to_have_keeps_nobody_from_making_others_beside_it() {
+    let disk = Disk::new(false);
+    let folder = disk.node("");
+    make(&*folder, "first");
+    let calls = count(|| make(&*folder, "second")).1;
+    let free = Arc::new(Mutex::new(Vec::new()));
+    for at in 0..calls {
+        let (others, free) = (Arc::clone(&folder), Arc::clone(&free));
+        let happens = move || {
+            let (done, is_done) = channel();
+            thread::spawn(move || {
+                make(&*others, &format!("another {at}"));
+                let _ = done.send(());
+            });
+            let is_free = is_done.recv_timeout(PATIENCE).is_ok();
+            free.lock().unwrap().extend(is_free.then_some(at));
+        };
+        meanwhile(at, happens, || make(&*folder, &format!("file {at}")));
+    }
+    // Its descriptor, and its mode.
+    assert!(free.lock().unwrap().ends_with(&[calls - 2, calls - 1]), "{free:?} of {calls}");
+}
+
+#[test]
+fn what_has_taken_the_place_of_a_file_that_could_not_be_made_stays() {
+    let mut lost = Vec::new();
+    for at in 0..CALLS_MAX {
+        let disk = Disk::new(false);
+        let (from, to) = (disk.path().join("other"), disk.path().join("file"));
+        fs::write(&from, "data").unwrap();
+        let place = to.clone();
+        let happens = move || fs::rename(from, place).unwrap();
+        let make = || lacking(Lacks::Room, || disk.create("file", Kind::File));
+        let (made, happened) = meanwhile(at, happens, make);
+        assert!(made.is_err());
+        if !happened {
+            break;
+        }
+        lost.extend(fs::read(&to).is_err().then_some(at));
+    }
+    // No call removes a name only while it leads to a certain file: another program may come between. The server does not.
+    assert!(lost.len() <= 2, "{lost:?}");
+}
+
+#[test]
+fn a_name_is_free_again_where_its_file_could_not_be_made() {
+    for kind in [Kind::File, Kind::Directory] {
+        let count = (0..CALLS_MAX).take_while(|at| {
+            let disk = Disk::new(false);
+            let (made, failed) = during(Fail::One(*at), Errno::IO, || disk.create("file", kind).map(drop));
+            if let Err(error) = made {
+                assert_eq!(error, Error::Io(Errno::IO.raw_os_error()), "{at}");
+                disk.create("FILE", kind).unwrap();
+            }
+            failed
+        });
+        assert!(count.count() < CALLS_MAX);
+    }
+}
