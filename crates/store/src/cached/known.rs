@@ -209,6 +209,12 @@ impl Known {
         self.entries.weight() + self.names.weight()
     }
 
+    /// True where more may be known without anything having to go.
+    pub(super) fn has_room(&self) -> bool {
+        let entry = ENTRY_BYTES + WATCH_BYTES;
+        self.entries.weight() + entry <= self.entries.capacity() && self.names.weight() + entry <= self.names.capacity()
+    }
+
     /// Descriptors that are kept open.
     pub fn descriptors(&self) -> usize {
         self.kept.count()

@@ -20,6 +20,7 @@ mod entry;
 mod extras;
 mod kept;
 mod known;
+mod listed;
 mod names;
 mod news;
 mod node;

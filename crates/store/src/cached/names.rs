@@ -1,6 +1,7 @@
 //! The names in a directory, as far as they are known.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::changing::Part;
 use super::is_dotted;
@@ -56,7 +57,12 @@ impl CachedNode {
 
 impl Names for CachedNode {
     fn list(&self, cursor: &mut Cursor, take: Take<'_>) -> Result<bool, Error> {
-        self.to_list()?.names()?.list(cursor, take)
+        let node = self.to_list()?;
+        if *cursor == Cursor::default() {
+            let was_listed = self.believed().is_some_and(|entry| self.shared.was_listed(entry));
+            self.learns_listed.store(was_listed, Ordering::Relaxed);
+        }
+        node.names()?.list(cursor, take)
     }
 
     fn is_empty(&self) -> Result<bool, Error> {
@@ -64,8 +70,11 @@ impl Names for CachedNode {
     }
 
     fn entry_metadata(&self, name: &Name) -> Result<Metadata, Error> {
-        let known = self.believed().and_then(|entry| self.shared.metadata_of(entry, name.as_str()));
-        known.map_or_else(|| self.own_names()?.entry_metadata(name), Ok)
+        let names = self.own_names()?;
+        match self.believed() {
+            Some(entry) => self.shared.listed(entry, names, name, self.learns_listed.load(Ordering::Relaxed)),
+            None => names.entry_metadata(name),
+        }
     }
 
     fn child(&self, name: &Name, usage: Use) -> Result<Option<NamedNode>, Error> {

@@ -31,6 +31,8 @@ pub(super) struct CachedNode {
     pub(super) dotted: bool,
     /// Its data was changed through this node.
     has_written: AtomicBool,
+    /// It is a directory that is being listed, and what its names lead to is to be kept.
+    pub(super) learns_listed: AtomicBool,
 }
 
 impl CachedNode {
@@ -49,6 +51,7 @@ impl CachedNode {
             entry,
             dotted,
             has_written: AtomicBool::new(false),
+            learns_listed: AtomicBool::new(false),
         })
     }
 

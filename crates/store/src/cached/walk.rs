@@ -21,7 +21,14 @@ pub(super) enum Walked {
 }
 
 /// What was learned of a name, and what is open for it.
-type Learned = (Arc<Record>, Option<Arc<dyn Node>>);
+pub(super) type Learned = (Arc<Record>, Option<Arc<dyn Node>>);
+
+/// Whether what a name leads to is kept open.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Keeps {
+    Open,
+    Nothing,
+}
 
 /// How far a path was followed.
 struct Way {
@@ -159,7 +166,19 @@ impl Shared {
             return Ok(None);
         }
         let Some(node) = self.kept(directory, Use::Metadata, way.dotted) else { return Ok(None) };
-        let (Ok(names), Ok(wanted)) = (node.names(), Name::new(name)) else { return Ok(None) };
+        let Ok(names) = node.names() else { return Ok(None) };
+        self.learn_child((directory, names), name, (usage, wait), Keeps::Open)
+    }
+
+    /// The same of a name in any directory, which `names` is.
+    pub(super) fn learn_child(
+        &self,
+        (directory, names): (&Entry, &dyn Names),
+        name: &str,
+        (usage, wait): (Use, Wait),
+        keeps: Keeps,
+    ) -> Result<Option<Learned>, Error> {
+        let Ok(wanted) = Name::new(name) else { return Ok(None) };
         let slot = self.known.slot_of_name(directory.identity, &fold(name));
         let (numbers, at) = (directory.names(), Instant::now());
         let Some(asked) = self.known.stripes.ask(slot) else { return Ok(None) };
@@ -178,7 +197,7 @@ impl Shared {
         }
         let (stored, child) = match self.child_of(names, &wanted, usage, wait) {
             Ok(Some((stored, child))) => (stored, Some(child)),
-            Ok(None) if has_one_spelling(name) && self.is_still_there(directory, &*node) => (name.to_owned(), None),
+            Ok(None) if has_one_spelling(name) && self.is_still_there(directory, names) => (name.to_owned(), None),
             Err(Error::WouldBlock) => return Err(Error::WouldBlock),
             // The store says it better.
             Ok(None) | Err(_) => return Ok(None),
@@ -194,6 +213,7 @@ impl Shared {
         // Before the name is noted: what is removed after that is let go of.
         if let (Leads::To(entry), Some(child)) = (&leads, &child)
             && is_shareable(entry.kind, usage)
+            && keeps == Keeps::Open
         {
             self.keep(entry, child, usage, is_dotted(Some(&stored)));
         }
