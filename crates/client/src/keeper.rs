@@ -45,6 +45,7 @@ pub(crate) async fn keep(weak: Weak<Shared>) {
         }
         look(&shared);
         close_idle(&shared);
+        shared.try_ways();
         if shared.is_time_to_open() {
             let shared = Arc::clone(&shared);
             tokio::spawn(async move {
@@ -68,6 +69,9 @@ fn look(shared: &Arc<Shared>) {
         |channel: &Arc<Channel>| channel.connection.in_flight() > 0 && channel.connection.silence() > PROBE_AFTER;
     let any_is_suspect = channels.iter().any(is_suspect);
     let any_is_alive = channels.iter().any(|channel| channel.connection.unheard() < PROBE_AFTER);
+    if any_is_suspect {
+        shared.spread.leave_first();
+    }
     let settings = &shared.settings;
     for channel in &channels {
         let connection = &channel.connection;
@@ -114,7 +118,7 @@ fn close_idle(shared: &Shared) {
 }
 
 impl Shared {
-    fn has_much_to_do(&self) -> bool {
+    pub(crate) fn has_much_to_do(&self) -> bool {
         self.ways.load().as_ref().is_some_and(|ways| ways.has_much_to_do())
     }
 

@@ -1,8 +1,8 @@
 //! The SMB client (MS-SMB2 3.2): one session over many channels, which lose nothing when some of them break.
 //!
-//! A [`Session`] signs in to a server; a [`Tree`] is one of its shares; a [`File`] is an open file or directory. Requests go to the
-//! channel with least outstanding work, more channels open when there is enough in flight to use them, and what a lost channel left
-//! unanswered is asked again on another.
+//! A [`Session`] signs in to a server; a [`Tree`] is one of its shares; a [`File`] is an open file or directory. Requests go to one
+//! channel while little is in flight, and to the one with least outstanding work where several move more; more channels open when there is
+//! enough in flight to use them, and what a lost channel left unanswered is asked again on another.
 //!
 //! # Example
 //!
@@ -69,6 +69,7 @@ mod send_load;
 mod session;
 mod settings;
 mod shared;
+mod spread;
 mod transfer;
 mod tree;
 mod tree_state;

@@ -191,8 +191,9 @@ impl Shared {
     fn pick(&self, ask: &Ask<'_>) -> Option<Way> {
         let ways = self.ways.load();
         let ways = ways.as_ref()?;
-        let is_limit = self.send_load.is_limit(ask.data.is_some(), ways.is_beside_server);
-        let (channel, is_much) = ways.pick(ask.charge(), is_limit)?;
+        let stays_on_first =
+            self.spread.stays_on_first() || self.send_load.is_limit(ask.data.is_some(), ways.is_beside_server);
+        let (channel, is_much) = ways.pick(ask.charge(), stays_on_first)?;
         if is_much {
             self.call.notify_one();
         }

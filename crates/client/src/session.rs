@@ -27,6 +27,7 @@ use crate::reconnect;
 use crate::send_load::SendLoad;
 use crate::settings::{Channels, Settings};
 use crate::shared::{Phase, Shared, State};
+use crate::spread::Spread;
 use crate::tree::Tree;
 
 /// The server, and who signs in.
@@ -107,6 +108,7 @@ impl Session {
             paths: Mutex::default(),
             unsolicited,
             send_load: Arc::new(SendLoad::here()),
+            spread: Spread::default(),
         });
         reconnect::establish(&shared).await?;
         tokio::spawn(keeper::keep(Arc::downgrade(&shared)));

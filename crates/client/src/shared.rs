@@ -17,6 +17,7 @@ use crate::open_state::OpenState;
 use crate::paths::Paths;
 use crate::send_load::SendLoad;
 use crate::settings::Settings;
+use crate::spread::Spread;
 use crate::tree_state::TreeState;
 use crate::ways::Ways;
 
@@ -39,6 +40,8 @@ pub(crate) struct Shared {
     pub(crate) unsolicited: mpsc::UnboundedSender<Answer>,
     /// What sending costs on all channels.
     pub(crate) send_load: Arc<SendLoad>,
+    /// Whether what queues spreads over the channels.
+    pub(crate) spread: Spread,
 }
 
 /// What changes while a session lives.

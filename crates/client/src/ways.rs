@@ -31,14 +31,14 @@ pub(crate) struct Ways {
 
 impl Ways {
     /// The first channel with little to do, else the one with least: what is small or soon done stays on one channel, what queues
-    /// spreads. And whether there is so much to do that more channels would help. Where `is_own_limit`, they would not: see
-    /// [`SendLoad::is_limit`](crate::send_load::SendLoad::is_limit).
-    pub(crate) fn pick(&self, charge: u16, is_own_limit: bool) -> Option<(&Arc<Channel>, bool)> {
+    /// spreads. And whether there is so much to do that more channels would help. Where it `stays_on_first`, they would not: see
+    /// [`Spread`](crate::spread::Spread) and [`SendLoad::is_limit`](crate::send_load::SendLoad::is_limit).
+    pub(crate) fn pick(&self, charge: u16, stays_on_first: bool) -> Option<(&Arc<Channel>, bool)> {
         let mut least = None;
         let live = self.channels.iter().filter(|channel| !channel.connection.has_ended());
         for (number, channel) in live.enumerate() {
             let (own, affords) = (channel.work(), channel.connection.affords(charge));
-            if affords && (is_own_limit || has_time(channel, own)) {
+            if affords && (stays_on_first || has_time(channel, own)) {
                 return Some((channel, number > 0));
             }
             let rank = (!affords, own);

@@ -25,6 +25,9 @@ pub(crate) enum Link {
     Up(Weather),
     /// It arrives, so many bytes a second and connection.
     Slow { bytes_per_second: u64 },
+    /// It arrives, so many bytes a second; what the client sends over all links in that state, together. Each change from one link to
+    /// another takes time, as a processor's does that has several to serve.
+    Shared { bytes_per_second: u64 },
     /// It is held back until the link is up again.
     Held,
     /// Connections break.
@@ -54,7 +57,15 @@ impl Weather {
 pub(crate) struct Line {
     state: Mutex<State>,
     changed: Notify,
+    number: usize,
+    turn: Arc<Turn>,
 }
+
+/// Shared links have one, which lets one segment pass at a time; it knows the number of the link that had the last.
+pub(crate) type Turn = tokio::sync::Mutex<usize>;
+
+/// What a change from one shared link to another takes.
+const CHANGE: Duration = Duration::from_millis(1);
 
 #[derive(Clone, Copy)]
 struct State {
@@ -66,9 +77,9 @@ struct State {
 }
 
 impl Line {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(number: usize, turn: &Arc<Turn>) -> Self {
         let state = State { link: Link::Up(Weather::FAIR), disturbances: 0, forgotten: 0 };
-        Line { state: Mutex::new(state), changed: Notify::new() }
+        Line { state: Mutex::new(state), changed: Notify::new(), number, turn: Arc::clone(turn) }
     }
 
     pub(crate) fn set(&self, link: Link) {
@@ -111,7 +122,7 @@ impl Line {
     async fn may_go(&self, born: u64) -> Link {
         let is_free = |state: State| match state.link {
             Link::Held | Link::Broken => None,
-            link @ (Link::Up(_) | Link::Slow { .. }) => (born >= state.forgotten).then_some(link),
+            link @ (Link::Up(_) | Link::Slow { .. } | Link::Shared { .. }) => (born >= state.forgotten).then_some(link),
         };
         self.until(is_free).await
     }
@@ -161,12 +172,24 @@ impl Lane {
                     () = is_over(patience) => return Stop::OutOfPatience,
                 },
             };
-            sleep(delay(link, count, &self.chance)).await;
+            self.pass(link, count).await;
             if self.deliver(&segment[..count], to).await.is_err() {
                 return Stop::Closed;
             }
             under_way.lock().unwrap().clear();
         }
+    }
+
+    /// Waits as long as so many bytes take.
+    async fn pass(&self, link: Link, count: usize) {
+        let delay = delay(link, count, &self.chance);
+        if !matches!(link, Link::Shared { .. }) || self.way == Way::ToClient {
+            return sleep(delay).await;
+        }
+        let mut last = self.line.turn.lock().await;
+        let change = if *last == self.line.number { Duration::ZERO } else { CHANGE };
+        *last = self.line.number;
+        sleep(change + delay).await;
     }
 
     async fn deliver(&self, bytes: &[u8], to: &mut WriteHalf<DuplexStream>) -> io::Result<()> {
@@ -178,7 +201,9 @@ impl Lane {
 fn delay(link: Link, count: usize, chance: &Chance) -> Duration {
     match link {
         Link::Up(weather) => weather.delay(chance),
-        Link::Slow { bytes_per_second } => Duration::from_micros(count as u64 * 1_000_000 / bytes_per_second),
+        Link::Slow { bytes_per_second } | Link::Shared { bytes_per_second } => {
+            Duration::from_micros(count as u64 * 1_000_000 / bytes_per_second)
+        }
         Link::Held | Link::Broken => Duration::ZERO,
     }
 }

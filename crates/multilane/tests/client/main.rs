@@ -10,6 +10,7 @@ mod line;
 mod network;
 mod seeds;
 mod signing;
+mod spread;
 mod witness;
 
 use server::admin;

@@ -45,7 +45,8 @@ impl Links {
                 tokio::task::spawn_local(server.serve(stream, local, peer));
             }
         });
-        let lines = (0..count).map(|_| Arc::new(Line::new())).collect();
+        let turn = Arc::default();
+        let lines = (0..usize::from(count)).map(|number| Arc::new(Line::new(number, &turn))).collect();
         Arc::new(Links { lines, door, chance, connections: AtomicU64::new(0), witness: Arc::default() })
     }
 
@@ -73,7 +74,7 @@ impl Links {
         let index = Links::index(to.ip()).ok_or(io::ErrorKind::AddrNotAvailable)?;
         let line = Arc::clone(&self.lines[index]);
         let answer = |link| match link {
-            Link::Up(_) | Link::Slow { .. } => Some(Ok(())),
+            Link::Up(_) | Link::Slow { .. } | Link::Shared { .. } => Some(Ok(())),
             Link::Broken => Some(Err(io::Error::from(io::ErrorKind::ConnectionRefused))),
             Link::Held => None,
         };
