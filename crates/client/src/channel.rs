@@ -29,7 +29,6 @@ pub(crate) struct Channel {
     /// Bytes that requests in flight move, and their cost.
     work: AtomicU64,
     answered: AtomicU64,
-    moved_bytes: AtomicU64,
     used: Mutex<Used>,
 }
 
@@ -74,28 +73,21 @@ impl Channel {
             since: now,
             work: AtomicU64::new(0),
             answered: AtomicU64::new(0),
-            moved_bytes: AtomicU64::new(0),
             used: Mutex::new(Used { at: now, answered: 0 }),
         }
     }
 
     /// Sends a request that moves so many bytes, and waits for its answer.
     pub(crate) async fn ask(&self, request: &Request<'_>, bytes: usize) -> Result<Answer, Loss> {
-        let task = Task::begin(self, bytes);
+        let _task = Task::begin(self, bytes);
         let answer = self.connection.ask(request).await?;
         self.answered.fetch_add(1, Ordering::Relaxed);
-        self.moved_bytes.fetch_add(task.cost, Ordering::Relaxed);
         Ok(answer)
     }
 
     /// Bytes that it has yet to move.
     pub(crate) fn work(&self) -> u64 {
         self.work.load(Ordering::Relaxed)
-    }
-
-    /// Bytes that it has moved so far, counted as work is.
-    pub(crate) fn moved_bytes(&self) -> u64 {
-        self.moved_bytes.load(Ordering::Relaxed)
     }
 
     /// How long it has had nothing to do, as far as whoever asks this now and then can see.

@@ -43,9 +43,11 @@ pub(crate) async fn keep(weak: Weak<Shared>) {
         if matches!(shared.state.lock().phase, Phase::Gone(_)) {
             return;
         }
-        look(&shared);
+        let any_is_suspect = look(&shared);
         close_idle(&shared);
-        shared.try_ways();
+        if !any_is_suspect {
+            shared.try_spreading();
+        }
         if shared.is_time_to_open() {
             let shared = Arc::clone(&shared);
             tokio::spawn(async move {
@@ -59,8 +61,8 @@ pub(crate) async fn keep(weak: Weak<Shared>) {
     }
 }
 
-/// Finds channels that have ended or that nothing comes through any more.
-fn look(shared: &Arc<Shared>) {
+/// Finds channels that have ended or that nothing comes through any more. True where one may be such.
+fn look(shared: &Arc<Shared>) -> bool {
     let (channels, is_closing) = {
         let state = shared.state.lock();
         (state.channels.clone(), state.is_closing)
@@ -86,6 +88,7 @@ fn look(shared: &Arc<Shared>) {
             probe(shared, channel);
         }
     }
+    any_is_suspect
 }
 
 /// Asks whether the server is still there. A request that takes long is no sign of a dead channel; an ECHO without an answer is.

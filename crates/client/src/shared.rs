@@ -84,6 +84,7 @@ impl Shared {
             let is_beside_server = channels.iter().all(stays);
             Arc::new(Ways { identity, sequence: state.sequence, channels, is_beside_server })
         }));
+        self.spread.forget();
     }
 
     /// Remembers a tree, to be connected to again, and forgets those that nobody uses.

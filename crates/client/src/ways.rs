@@ -8,7 +8,7 @@ use crate::handshake::Identity;
 
 /// Outstanding work up to which everything goes to one channel: small requests that share a send are cheaper than channels that share the
 /// requests.
-const LITTLE_WORK_BYTES: u64 = 512 << 10;
+pub(crate) const LITTLE_WORK_BYTES: u64 = 512 << 10;
 /// A channel whose answers come sooner than this is not what limits: it may have more, up to `SWIFT_WORK_BYTES`.
 const SWIFT_LATENCY_MAX: Duration = Duration::from_millis(2);
 const SWIFT_WORK_BYTES: u64 = 8 << 20;

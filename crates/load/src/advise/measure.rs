@@ -15,8 +15,8 @@ use crate::results::{Results, TimeSpanResults};
 const ROUNDS: usize = 6;
 /// How long each run is measured.
 const RUN: Duration = Duration::from_millis(800);
-/// Before that, of each run.
-const WARM_UP: Duration = Duration::from_millis(100);
+/// Before that, of each run: the client tries meanwhile whether several channels move more.
+const WARM_UP: Duration = Duration::from_millis(400);
 /// Bytes of all test files together, and of one at most.
 const ALL_BYTES: u64 = 1 << 30;
 const FILE_BYTES_MAX: u64 = 16 << 20;

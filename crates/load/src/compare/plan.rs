@@ -181,7 +181,7 @@ impl Plan {
             channels: channels(choice),
             rounds: choice.rounds.unwrap_or(4),
             duration: choice.duration.unwrap_or(Duration::from_millis(if quick { 200 } else { 500 })),
-            warmup: Duration::from_millis(if quick { 50 } else { 250 }),
+            warmup: Duration::from_millis(if quick { 200 } else { 400 }),
             threads: choice.threads.unwrap_or(THREADS),
             depth: choice.depth,
             file_bytes: choice.file_bytes.unwrap_or(if quick { 16 << 20 } else { 64 << 20 }),

@@ -1,8 +1,9 @@
 //! Which channels requests take where one would do as well, and where it would not.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use client::{Bytes, Disposition, File, Session, Settings};
+use client::{Bytes, Disposition, File, Session, Settings, Tree};
 use futures_util::future::join_all;
 use server::admin::{Multichannel, Sealing};
 use tokio::time::Instant;
@@ -36,17 +37,41 @@ fn sent(session: &Session) -> Vec<u64> {
 
 /// The part of all bytes that the busiest channel sends, over links that are all alike, once it is known what they do.
 async fn part_of_busiest(link: Link) -> f64 {
-    let links = Links::new(LINKS, 1, server(LINKS, Multichannel::On, Sealing::Enabled));
-    let session = session(&links, Settings::default()).await;
-    let tree = session.tree("ram").await.unwrap();
-    let file = tree.open("f", making(Disposition::Create)).await.unwrap();
-    session.widen().await.unwrap();
-    (0..usize::from(LINKS)).for_each(|index| links.set(index, link));
-    write(&file, Duration::from_millis(400)).await;
-    let before = sent(&session);
-    write(&file, Duration::from_millis(200)).await;
-    let sent: Vec<u64> = sent(&session).iter().zip(before).map(|(now, before)| now - before).collect();
-    *sent.iter().max().unwrap() as f64 / sent.iter().sum::<u64>() as f64
+    let work = Work::begin(link).await;
+    work.part_of_busiest().await
+}
+
+/// A session with a channel on each link, which is kept busy.
+struct Work {
+    links: Arc<Links>,
+    session: Session,
+    _tree: Tree,
+    file: File,
+}
+
+impl Work {
+    async fn begin(link: Link) -> Self {
+        let links = Links::new(LINKS, 1, server(LINKS, Multichannel::On, Sealing::Enabled));
+        let session = session(&links, Settings::default()).await;
+        let tree = session.tree("ram").await.unwrap();
+        let file = tree.open("f", making(Disposition::Create)).await.unwrap();
+        session.widen().await.unwrap();
+        let work = Work { links, session, _tree: tree, file };
+        work.set(link);
+        write(&work.file, Duration::from_millis(800)).await;
+        work
+    }
+
+    fn set(&self, link: Link) {
+        (0..usize::from(LINKS)).for_each(|index| self.links.set(index, link));
+    }
+
+    async fn part_of_busiest(&self) -> f64 {
+        let before = sent(&self.session);
+        write(&self.file, Duration::from_millis(200)).await;
+        let sent: Vec<u64> = sent(&self.session).iter().zip(before).map(|(now, before)| now - before).collect();
+        *sent.iter().max().unwrap() as f64 / sent.iter().sum::<u64>() as f64
+    }
 }
 
 #[test]
@@ -59,4 +84,30 @@ fn requests_spread_over_links_that_move_more_together() {
 fn requests_stay_on_one_channel_where_several_move_less() {
     let part = simulate(part_of_busiest(Link::Shared { bytes_per_second: BYTES_PER_SECOND }));
     assert!(part > 0.99, "{part}");
+}
+
+#[test]
+fn links_that_come_to_move_more_together_are_all_used_within_seconds() {
+    let (before, after) = simulate(async {
+        let work = Work::begin(Link::Shared { bytes_per_second: BYTES_PER_SECOND }).await;
+        let before = work.part_of_busiest().await;
+        work.set(Link::Slow { bytes_per_second: BYTES_PER_SECOND });
+        write(&work.file, Duration::from_secs(5)).await;
+        (before, work.part_of_busiest().await)
+    });
+    assert!(before > 0.99 && after < 0.6, "{before} and {after}");
+}
+
+#[test]
+fn what_stays_on_one_channel_goes_on_when_that_dies() {
+    let took = simulate(async {
+        let work = Work::begin(Link::Shared { bytes_per_second: BYTES_PER_SECOND }).await;
+        let busiest = sent(&work.session).iter().enumerate().max_by_key(|(_, sent)| **sent).map(|(at, _)| at).unwrap();
+        work.links.set(busiest, Link::Held);
+        let begun = Instant::now();
+        let data = Bytes::from(vec![7; 64 << 10]);
+        work.file.write(0, data).await.unwrap();
+        begun.elapsed()
+    });
+    assert!(took < Duration::from_secs(3), "{took:?}");
 }
