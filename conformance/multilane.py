@@ -23,6 +23,7 @@ class Multilane(Server):
     acl_attribute = "multilane.sd"
     second_user = "somebody-else"
     keeper = "suites"
+    metadata_caching = True  # of the account, as it is by default
 
     def __init__(self, wanted, program=None, share_options=()):
         super().__init__(wanted)
@@ -31,6 +32,8 @@ class Multilane(Server):
 
     def prepare(self):
         self._run("account", "create", "suites")
+        if not self.metadata_caching:
+            self._run("account", "update", "suites", "--metadata-caching", "off")
         for user in (self.user, self.second_user):
             self._run("user", "add", user, "--password-stdin", text=self.password + "\n")
         if self.wanted.channels > 1:

@@ -31,6 +31,8 @@ def main():
     signal.signal(signal.SIGINT, end_with_everything)
     arguments = parsed()
     kind = SERVERS[arguments.server]
+    if arguments.metadata_caching == "off":
+        kind.metadata_caching = False
     report = Report(known.read(kind), lines=sys.stderr if arguments.json else sys.stdout)
     if arguments.server == "multilane" and not multilane.binary().exists():
         sys.exit(f"{multilane.binary()} is not built: cargo build --release, or set MULTILANE_BINARY")
@@ -72,6 +74,7 @@ def parsed():
     parser = argparse.ArgumentParser(prog="conformance.run", description=__doc__)
     parser.add_argument("--server", choices=SERVERS, default="multilane", help="which server to run against")
     parser.add_argument("--only", nargs="+", choices=SUITES, metavar="SUITE", help=f"of {', '.join(SUITES)}")
+    parser.add_argument("--metadata-caching", choices=("on", "off"), default="on", help="of our own server's account (on)")
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of lines")
     parser.add_argument("--access-cases", type=int, default=4000, metavar="N", help="cases of the suite access (4000)")
     group = parser.add_argument_group("torture")

@@ -38,6 +38,9 @@ pub(crate) const LONG_PARTS: [Part; 5] = [Part::Seeds, Part::Bounds, Part::Kerne
 /// Runs of each simulation in the part that has many.
 const MANY_SEEDS: &str = "10000";
 
+/// Names that are kept in memory in the part that looks at what metadata caching costs.
+const MANY_NAMES: &str = "1000000";
+
 /// Minutes that a long part works.
 const LONG_MINUTES: &str = "60";
 
@@ -77,7 +80,9 @@ impl Part {
             Self::Conformance => run::counted(python(&["-m", "conformance.run"]), run::summary),
             Self::Bounds => run::one(python(&["-m", "conformance.bench.bounds"])),
             Self::KernelHour => long("conformance.kernel_fsx"),
-            Self::MetadataCache => run::counted(python(&["-m", "conformance.metadata_cache", "--whole"]), run::summary),
+            Self::MetadataCache => {
+                many_names() + run::counted(python(&["-m", "conformance.metadata_cache", "--whole"]), run::summary)
+            }
             Self::Seeds => seeds(),
             Self::Soak => long("conformance.soak"),
         }
@@ -186,6 +191,14 @@ fn seeds() -> Tally {
         run::counted(command, run::test_result)
     };
     many(&["multilane", "--test", "client", "seeds::"]) + many(&["multilane-server", "--lib", "coherence_tests::"])
+}
+
+/// What it takes to keep a million names in memory.
+fn many_names() -> Tally {
+    let mut command =
+        cargo(&["test", "--profile", "seeds", "--locked", "--package", "multilane-store", "--test", "names"]);
+    command.args(["--", "--nocapture"]).env("MULTILANE_NAMES", MANY_NAMES);
+    run::counted(command, run::test_result)
 }
 
 /// A suite that works as long as it is told to.

@@ -45,6 +45,8 @@ pub(super) struct Entry {
     /// Tells it from another that has its number later.
     birth: Option<Time>,
     pub(super) told_by: ToldBy,
+    /// Bytes that are charged for it.
+    pub(super) charge: u64,
     /// Everything was forgotten so often before.
     era: u64,
     is_alive: AtomicBool,
@@ -94,7 +96,7 @@ impl<T> Dated<T> {
 impl Entry {
     pub(super) fn new(
         (identity, kind, birth): (Identity, Kind, Option<Time>),
-        told_by: ToldBy,
+        (told_by, charge): (ToldBy, u64),
         era: u64,
         number: u64,
     ) -> Self {
@@ -103,6 +105,7 @@ impl Entry {
             kind,
             birth,
             told_by,
+            charge,
             era,
             is_alive: AtomicBool::new(true),
             names: Numbers { found: AtomicU64::new(number), missing: AtomicU64::new(number) },

@@ -25,6 +25,8 @@ const ENTRY_BYTES: u64 = 640;
 const WATCH_BYTES: u64 = 1088;
 /// What a name takes besides its letters.
 const NAME_BYTES: u64 = 224;
+/// The same of a name that is as long as names are.
+const NAME_BYTES_MAX: u64 = NAME_BYTES + 3 * 765;
 /// How many marks of what was looked for once are kept, four bytes each.
 const MARKS: usize = 1 << 16;
 /// So long is believed at most that a directory of a file system of this machine does not have a name.
@@ -53,10 +55,15 @@ impl Default for CacheBounds {
 }
 
 impl CacheBounds {
-    /// Bytes for what is known of files, as many as the kernel lets be watched at most, and of names.
+    /// Bytes for what is known of files, and of names.
     fn parts(&self) -> (u64, u64) {
-        let of_watched = watches_max() / WATCHES_PART * (ENTRY_BYTES + WATCH_BYTES);
-        ((self.bytes / 2).min(of_watched), self.bytes / 2)
+        (self.bytes / 2, self.bytes / 2)
+    }
+
+    /// What is charged for a file that the kernel tells of: so much that no more are known than it lets be watched.
+    fn watched_charge(&self) -> u64 {
+        let watches = (watches_max() / WATCHES_PART).max(1);
+        (ENTRY_BYTES + WATCH_BYTES).max(self.parts().0.div_ceil(watches))
     }
 }
 
@@ -66,6 +73,7 @@ pub struct Known {
     id: u64,
     entries: Cache<Identity, Arc<Entry>, OfEntry, DefaultHashBuilder, Evicted>,
     names: Cache<NameKey, Arc<Record>, OfName, DefaultHashBuilder, Evicted>,
+    watched_charge: AtomicU64,
     pub(super) kept: KeptNodes,
     pub(super) stripes: Stripes,
     writers: Writers,
@@ -131,7 +139,7 @@ struct OfEntry;
 
 impl Weighter<Identity, Arc<Entry>> for OfEntry {
     fn weight(&self, _: &Identity, entry: &Arc<Entry>) -> u64 {
-        ENTRY_BYTES + if entry.told_by == ToldBy::Kernel { WATCH_BYTES } else { 0 }
+        entry.charge
     }
 }
 
@@ -175,6 +183,7 @@ impl Known {
             id: IDS.fetch_add(1, Ordering::Relaxed),
             entries: Cache::with(items(entry_bytes, ENTRY_BYTES), entry_bytes, OfEntry, hasher.clone(), Evicted),
             names: Cache::with(items(name_bytes, NAME_BYTES + 64), name_bytes, OfName, hasher.clone(), Evicted),
+            watched_charge: AtomicU64::new(bounds.watched_charge()),
             kept: KeptNodes::new(bounds),
             stripes: Stripes::default(),
             writers: Writers::default(),
@@ -198,6 +207,7 @@ impl Known {
     /// Keeps no more than that from now on.
     pub fn limit(&self, bounds: CacheBounds) {
         let (entries, names) = bounds.parts();
+        self.watched_charge.store(bounds.watched_charge(), Ordering::Relaxed);
         self.entries.set_capacity(entries);
         self.names.set_capacity(names);
         self.kept.limit(bounds);
@@ -206,13 +216,22 @@ impl Known {
 
     /// Bytes that are held, as well as can be told.
     pub fn bytes(&self) -> u64 {
-        self.entries.weight() + self.names.weight()
+        let beyond = self.watched_charge.load(Ordering::Relaxed) - (ENTRY_BYTES + WATCH_BYTES);
+        let watched = self.news().map_or(0, News::count) as u64;
+        self.entries.weight().saturating_sub(watched * beyond) + self.names.weight()
+    }
+
+    fn charge(&self, told_by: ToldBy) -> u64 {
+        match told_by {
+            ToldBy::Kernel => self.watched_charge.load(Ordering::Relaxed),
+            ToldBy::Nobody => ENTRY_BYTES,
+        }
     }
 
     /// True where more may be known without anything having to go.
-    pub(super) fn has_room(&self) -> bool {
-        let entry = ENTRY_BYTES + WATCH_BYTES;
-        self.entries.weight() + entry <= self.entries.capacity() && self.names.weight() + entry <= self.names.capacity()
+    pub(super) fn has_room(&self, told_by: ToldBy) -> bool {
+        self.entries.weight() + self.charge(told_by) <= self.entries.capacity()
+            && self.names.weight() + NAME_BYTES_MAX <= self.names.capacity()
     }
 
     /// Descriptors that are kept open.
@@ -347,7 +366,7 @@ impl Known {
         let number = self.numbers.fetch_add(1, Ordering::SeqCst);
         let era = self.era.load(Ordering::SeqCst);
         let what = (node.identity(), node.kind(), node.birth());
-        let entry = Arc::new(Entry::new(what, told_by, era, number));
+        let entry = Arc::new(Entry::new(what, (told_by, self.charge(told_by)), era, number));
         if let Some(former) = self.entries.remove(&entry.identity).map(|(_, former)| former) {
             self.let_go(news, &mut watched, &former);
         }

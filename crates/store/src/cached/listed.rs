@@ -85,7 +85,7 @@ impl Shared {
 
     /// Opens what a name leads to, so that it is told of from now on, and asks for its metadata. `None` where it is not kept, or cannot be.
     fn learn_listed(self: &Arc<Self>, directory: &Entry, names: &dyn Names, name: &Name) -> Option<Metadata> {
-        if !self.known.has_room() {
+        if !self.known.has_room(directory.told_by) {
             return None;
         }
         let wait = if waiting::is_allowed() { Wait::May } else { Wait::Never };
