@@ -1,6 +1,6 @@
 //! Whether multichannel should be on for a workload, and what else would make it faster.
 //!
-//! Everything follows from a model of a few bounds ([`model`]), asked what each change would give: with a server that does little for
+//! Everything follows from a model of a few bounds (`advise/model.rs`), asked what each change would give: with a server that does little for
 //! each request and with one that does much, which makes the range. Where the workload was measured, the measurement comes before the model.
 
 pub mod measure;

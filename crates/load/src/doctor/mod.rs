@@ -1,6 +1,6 @@
 //! What is in the way of a fast session, on this machine and on the way to a server. Nothing is changed.
 //!
-//! [`look`] gathers [`Facts`] once; [`examine`] makes [`Finding`]s of them, by rules that see nothing else.
+//! [`look_at_machine`] and [`look_at_server`] gather [`Facts`] once; [`examine`] makes [`Finding`]s of them, by rules that see nothing else.
 
 mod channels;
 mod congestion;
