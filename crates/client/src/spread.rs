@@ -40,7 +40,7 @@ const GAIN_MIN: f64 = 1.05;
 /// Which way a session's requests go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Course {
-    /// To the channel with least to do.
+    /// To the first channel that has time for them, and where none has to that with least to do.
     Spread,
     /// To the first channel alone, as long as it has credits.
     First,
@@ -69,7 +69,7 @@ struct Trials {
     is_void: bool,
     next: Option<Instant>,
     pause: Duration,
-    /// How many times as much is moved where requests spread, as the last trial has shown.
+    /// How many times as much is moved where requests spread, as the last trial has shown that could be measured.
     gain: Option<f64>,
 }
 
@@ -131,11 +131,11 @@ impl Trials {
         self.pause = (self.pause * 2).clamp(PAUSE_MIN, pause_max);
         self.next = Some(Instant::now() + self.pause);
         self.is_under_way = false;
-        let before = std::mem::replace(&mut self.gain, gain);
+        let Some(gain) = gain else { return Course::Spread };
         // What gained before is given up once two trials agree.
-        match gain.map(|gain| before.map_or(gain, |before| before.max(gain))) {
-            Some(gain) if gain < GAIN_MIN => Course::First,
-            Some(_) | None => Course::Spread,
+        match self.gain.replace(gain).map_or(gain, |before| before.max(gain)) {
+            gain if gain < GAIN_MIN => Course::First,
+            _ => Course::Spread,
         }
     }
 }
@@ -257,6 +257,7 @@ mod tests {
         for gain in [1.1, 2.0, 3.9] {
             assert_eq!(kept(&[Some(gain), Some(0.05), Some(gain)]), [Spread, Spread, Spread]);
             assert_eq!(kept(&[Some(gain), Some(0.6), Some(0.6)]), [Spread, Spread, First]);
+            assert_eq!(kept(&[Some(gain), None, Some(0.6)]), [Spread, Spread, Spread]);
         }
         assert_eq!(kept(&[Some(0.6), Some(3.9)]), [First, Spread]);
     }

@@ -270,7 +270,7 @@ async fn accept(
                 Err(error) if is_of_connection(&error) => tracing::debug!(%error, "a connection was gone before it was accepted"),
                 Err(error) => {
                     // What is kept open for files makes room for who comes.
-                    store::Known::of_process().close_all();
+                    store::Known::of_process().make_room();
                     tracing::warn!(%error, "a connection could not be accepted; are there descriptors left (ulimit -n)?");
                     dispatcher.server.strangers.end_one();
                     tokio::time::sleep(ACCEPT_REST).await;

@@ -1,5 +1,6 @@
 //! What this server changes, while it does.
 
+use super::kept::Home;
 use super::known::Known;
 use crate::{Identity, fold};
 
@@ -16,13 +17,15 @@ pub(super) enum Part {
 /// Something is being changed: what is known of it is forgotten, and what is asked for meanwhile is not kept.
 pub(super) struct Changing<'a> {
     known: &'a Known,
+    /// The store that changes it.
+    by: Home,
     files: Vec<(Identity, Part)>,
     names: Vec<(Identity, String)>,
 }
 
 impl<'a> Changing<'a> {
-    pub(super) fn of(known: &'a Known) -> Self {
-        Changing { known, files: Vec::with_capacity(4), names: Vec::with_capacity(2) }
+    pub(super) fn of(known: &'a Known, by: Home) -> Self {
+        Changing { known, by, files: Vec::with_capacity(4), names: Vec::with_capacity(2) }
     }
 
     /// This file is.
@@ -46,7 +49,7 @@ impl<'a> Changing<'a> {
     pub(super) fn made(&self, file: Identity) {
         self.names.iter().for_each(|(directory, folded)| self.known.unmark(*directory, folded));
         self.known.stripes.changed(self.known.slot(file));
-        self.known.forget_file(file);
+        self.known.forget_file(file, self.by);
     }
 
     /// This file loses a name, if there is one.
@@ -59,7 +62,7 @@ impl<'a> Changing<'a> {
 
     fn forget_file(&self, file: Identity, part: Part) {
         match part {
-            Part::Existence => self.known.forget_file(file),
+            Part::Existence => self.known.forget_file(file, self.by),
             Part::Metadata | Part::Everything => self.known.forget_facts(file, part),
         }
     }

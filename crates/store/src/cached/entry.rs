@@ -10,7 +10,7 @@ use crate::{ExtendedAttribute, Identity, Kind, Metadata, Time};
 
 /// What the kernel tells of is asked for anew after so long all the same: it does not tell of what is written through a mapping, nor of reading.
 const AGE_MAX: Duration = Duration::from_secs(10);
-/// Descriptors and extended attributes that are longer are asked for each time.
+/// What its descriptor and its extended attributes take together: those that are longer are asked for each time.
 pub(super) const KEPT_BYTES_MAX: usize = 512;
 
 /// Who tells that others have changed a file.
@@ -181,7 +181,22 @@ impl Entry {
     }
 }
 
+/// Bytes that extended attributes take in memory.
+pub(super) fn bytes_of(extended: &[ExtendedAttribute]) -> usize {
+    // Two allocations beside the letters and values.
+    let each = |(name, value): &ExtendedAttribute| name.len() + value.len() + size_of::<ExtendedAttribute>() + 32;
+    extended.iter().map(each).sum()
+}
+
 impl Facts {
+    pub(super) fn security_bytes(&self) -> usize {
+        self.security.as_ref().and_then(|known| known.what.as_ref()).map_or(0, |security| security.len())
+    }
+
+    pub(super) fn extended_bytes(&self) -> usize {
+        self.extended.as_ref().map_or(0, |known| bytes_of(&known.what))
+    }
+
     /// Forgets everything but who tells of it.
     pub(super) fn clear(&mut self) {
         let watch = self.watch;

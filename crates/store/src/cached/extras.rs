@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::changing::Part;
-use super::entry::{Dated, KEPT_BYTES_MAX};
+use super::entry::{Dated, KEPT_BYTES_MAX, bytes_of};
 use super::node::CachedNode;
 use crate::{
     ChangeExtended, ChangeSecurity, Error, ExtendedAttribute, Extras, Failed, NamedNode, Node, Replace, TakeStream,
@@ -31,7 +31,7 @@ impl CachedNode {
             entry,
             || ask(extras),
             |facts, security, at| {
-                if security.as_ref().is_none_or(|security| security.len() <= KEPT_BYTES_MAX) {
+                if security.as_ref().is_none_or(|found| found.len() + facts.extended_bytes() <= KEPT_BYTES_MAX) {
                     facts.security = Some(Dated::new(security.as_deref().map(Arc::from), at));
                 }
             },
@@ -66,8 +66,7 @@ impl Extras for CachedNode {
             entry,
             || extras.extended(),
             |facts, extended, at| {
-                let bytes: usize = extended.iter().map(|(name, value)| name.len() + value.len()).sum();
-                if bytes <= KEPT_BYTES_MAX {
+                if bytes_of(extended) + facts.security_bytes() <= KEPT_BYTES_MAX {
                     facts.extended = Some(Dated::new(Arc::from(extended.as_slice()), at));
                 }
             },

@@ -1,5 +1,5 @@
 //! Nodes that are kept open, for opens of the same store to share. Closing one may take long, or hang: nothing is dropped here while anything is
-//! locked, but gathered first ([`KeptNodes::take_gone`]).
+//! locked, but gathered first ([`KeptNodes::take_gone`]), and closed by [`super::closers`].
 
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -7,9 +7,10 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, RwLock};
-use quick_cache::UnitWeighter;
 use quick_cache::sync::Cache;
+use quick_cache::{DefaultHashBuilder, Lifecycle, UnitWeighter};
 
+use super::closers::Gone;
 use super::entry::Entry;
 use super::known::CacheBounds;
 use crate::{Identity, Kind, Node, Use};
@@ -20,11 +21,23 @@ pub(super) struct Home(pub(super) u64);
 
 /// The nodes.
 pub(super) struct KeptNodes {
-    nodes: Cache<(Home, Identity), Kept>,
+    nodes: Cache<(Home, Identity), Kept, UnitWeighter, DefaultHashBuilder, Evicted>,
     highest_descriptor: AtomicI32,
     homes: RwLock<Vec<Home>>,
     /// What is kept no longer and not dropped yet.
-    gone: Mutex<Vec<Arc<dyn Node>>>,
+    gone: Mutex<Vec<Gone>>,
+}
+
+/// Gathers what had to make room.
+#[derive(Clone)]
+struct Evicted;
+
+impl Lifecycle<(Home, Identity), Kept> for Evicted {
+    type RequestState = Vec<Gone>;
+
+    fn on_evict(&self, evicted: &mut Self::RequestState, (home, _): (Home, Identity), kept: Kept) {
+        evicted.push((home, kept.node));
+    }
 }
 
 #[derive(Clone)]
@@ -49,7 +62,7 @@ impl KeptNodes {
     pub(super) fn new(bounds: CacheBounds) -> Self {
         let count = bounds.descriptors;
         KeptNodes {
-            nodes: Cache::with(count, count as u64, UnitWeighter, Default::default(), Default::default()),
+            nodes: Cache::with(count, count as u64, UnitWeighter, DefaultHashBuilder::default(), Evicted),
             highest_descriptor: AtomicI32::new(bounds.highest_descriptor),
             homes: RwLock::default(),
             gone: Mutex::default(),
@@ -109,7 +122,13 @@ impl KeptNodes {
         }
         let since = ages.then(Instant::now);
         let kept = Kept { entry: Arc::downgrade(entry), node: Arc::clone(node), usage, dotted, since };
-        self.nodes.insert((home, entry.identity), kept);
+        let (key, mut evicted) = ((home, entry.identity), Vec::new());
+        // What has that place is dropped by the table.
+        evicted.extend(self.nodes.remove(&key).map(|(_, former)| (home, former.node)));
+        self.nodes.insert_with_lifecycle(key, kept, &mut evicted);
+        if !evicted.is_empty() {
+            self.gone.lock().extend(evicted);
+        }
     }
 
     /// Keeps a file open no longer.
@@ -117,12 +136,12 @@ impl KeptNodes {
         let mut gone = Vec::new();
         self.for_each_home(|home| gone.extend(self.nodes.remove(&(home, file))));
         if !gone.is_empty() {
-            self.gone.lock().extend(gone.into_iter().map(|(_, kept)| kept.node));
+            self.gone.lock().extend(gone.into_iter().map(|((home, _), kept)| (home, kept.node)));
         }
     }
 
     pub(super) fn let_go_of_all(&self) {
-        let all: Vec<_> = self.nodes.drain().map(|(_, kept)| kept.node).collect();
+        let all: Vec<_> = self.nodes.drain().map(|((home, _), kept)| (home, kept.node)).collect();
         self.gone.lock().extend(all);
     }
 
@@ -133,12 +152,13 @@ impl KeptNodes {
 
     fn let_go_if(&self, is_meant: impl Fn(&(Home, Identity), &Kept) -> bool) {
         let meant: Vec<_> = self.nodes.iter().filter(|(key, kept)| is_meant(key, kept)).map(|(key, _)| key).collect();
-        let gone: Vec<_> = meant.iter().filter_map(|key| self.nodes.remove(key)).map(|(_, kept)| kept.node).collect();
+        let removed = meant.iter().filter_map(|key| self.nodes.remove(key));
+        let gone: Vec<_> = removed.map(|((home, _), kept)| (home, kept.node)).collect();
         self.gone.lock().extend(gone);
     }
 
     /// What is to be dropped by who holds no lock.
-    pub(super) fn take_gone(&self) -> Vec<Arc<dyn Node>> {
+    pub(super) fn take_gone(&self) -> Vec<Gone> {
         std::mem::take(&mut *self.gone.lock())
     }
 }

@@ -8,25 +8,25 @@ use std::time::{Duration, Instant};
 
 use quick_cache::sync::Cache;
 use quick_cache::{DefaultHashBuilder, Equivalent, Lifecycle, Weighter};
+use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 
 use super::arrival;
 use super::changing::{Changing, Part};
-use super::entry::{Belief, Entry, ToldBy};
+use super::closers::Closers;
+use super::entry::{Belief, Entry, Facts, KEPT_BYTES_MAX, ToldBy, Watch};
 use super::kept::{Home, KeptNodes};
 use super::news::News;
 use super::stripes::{Asked, Slot, Stripes};
 use super::writers::Writers;
 use crate::{Identity, Keeping, Kind, Node, Time, fold};
 
-/// What an entry takes, with its place in the table.
-const ENTRY_BYTES: u64 = 640;
+/// What an entry takes, with its place in the table and all that may be kept of it.
+const ENTRY_BYTES: u64 = (size_of::<Entry>() + 64 + KEPT_BYTES_MAX) as u64;
 /// What the kernel holds for an inode that is watched.
 const WATCH_BYTES: u64 = 1088;
 /// What a name takes besides its letters.
 const NAME_BYTES: u64 = 224;
-/// The same of a name that is as long as names are.
-const NAME_BYTES_MAX: u64 = NAME_BYTES + 3 * 765;
 /// How many marks of what was looked for once are kept, four bytes each.
 const MARKS: usize = 1 << 16;
 /// So long is believed at most that a directory of a file system of this machine does not have a name.
@@ -75,6 +75,7 @@ pub struct Known {
     names: Cache<NameKey, Arc<Record>, OfName, DefaultHashBuilder, Evicted>,
     watched_charge: AtomicU64,
     pub(super) kept: KeptNodes,
+    closers: Closers,
     pub(super) stripes: Stripes,
     writers: Writers,
     hasher: DefaultHashBuilder,
@@ -148,7 +149,9 @@ struct OfName;
 
 impl Weighter<NameKey, Arc<Record>> for OfName {
     fn weight(&self, key: &NameKey, record: &Arc<Record>) -> u64 {
-        NAME_BYTES + (key.folded.len() + record.spelling.len() + record.stored.len()) as u64
+        // What it leads to stays as long as this does, though it may have had to make room itself.
+        let leads = if matches!(record.leads, Leads::To(_)) { size_of::<Entry>() } else { 0 };
+        NAME_BYTES + (key.folded.len() + record.spelling.len() + record.stored.len() + leads) as u64
     }
 }
 
@@ -185,6 +188,7 @@ impl Known {
             names: Cache::with(items(name_bytes, NAME_BYTES + 64), name_bytes, OfName, hasher.clone(), Evicted),
             watched_charge: AtomicU64::new(bounds.watched_charge()),
             kept: KeptNodes::new(bounds),
+            closers: Closers::default(),
             stripes: Stripes::default(),
             writers: Writers::default(),
             hasher,
@@ -204,14 +208,14 @@ impl Known {
         Arc::clone(&OF_PROCESS)
     }
 
-    /// Keeps no more than that from now on.
+    /// Keeps no more than that from now on. To be called before anything is known: what has to go goes without its watch.
     pub fn limit(&self, bounds: CacheBounds) {
         let (entries, names) = bounds.parts();
         self.watched_charge.store(bounds.watched_charge(), Ordering::Relaxed);
         self.entries.set_capacity(entries);
         self.names.set_capacity(names);
         self.kept.limit(bounds);
-        self.drop_gone();
+        self.drop_gone(None);
     }
 
     /// Bytes that are held, as well as can be told.
@@ -228,21 +232,20 @@ impl Known {
         }
     }
 
-    /// True where more may be known without anything having to go.
-    pub(super) fn has_room(&self, told_by: ToldBy) -> bool {
-        self.entries.weight() + self.charge(told_by) <= self.entries.capacity()
-            && self.names.weight() + NAME_BYTES_MAX <= self.names.capacity()
-    }
-
     /// Descriptors that are kept open.
     pub fn descriptors(&self) -> usize {
         self.kept.count()
     }
 
-    /// Closes what is kept open, so that others can be opened.
-    pub fn close_all(&self) {
+    /// Has what is kept open closed, so that others can be opened: by this thread what the store kept for which it works.
+    pub(super) fn close_all(&self, own: Option<Home>) {
         self.kept.let_go_of_all();
-        self.drop_gone();
+        self.drop_gone(own);
+    }
+
+    /// Has what is kept open closed, soon, so that others can be opened.
+    pub fn make_room(&self) {
+        self.close_all(None);
     }
 
     /// A number for a store, of which something is known until [`Known::leave`].
@@ -254,38 +257,34 @@ impl Known {
 
     pub(super) fn leave(&self, home: Home) {
         self.kept.leave(home);
-        self.drop_gone();
+        self.drop_gone(None);
     }
 
     /// Keeps nothing open any longer for one of them. It is closed soon, without this waiting for it.
     pub(super) fn let_go_of(&self, home: Home) {
         self.kept.let_go_of(home);
-        self.hand_over_gone();
+        self.drop_gone(None);
     }
 
-    /// Has what is kept open no longer dropped by the thread that does so, for who must not wait.
-    pub(super) fn hand_over_gone(&self) {
-        if let Some(news) = self.news() {
-            news.close(self.kept.take_gone());
+    /// Closes what `own` keeps open no longer, and has all else closed that nobody does. To be called with nothing locked.
+    pub(super) fn drop_gone(&self, own: Option<Home>) {
+        let gone = self.kept.take_gone();
+        if !gone.is_empty() {
+            self.closers.close(gone, own);
         }
     }
 
-    /// Drops what is kept open no longer. To be called with nothing locked.
-    pub(super) fn drop_gone(&self) {
-        drop(self.kept.take_gone());
-    }
-
     /// Hears what others have changed, unless this thread has since it was given something to do.
-    pub(super) fn hear(&self) {
+    pub(super) fn hear(&self, own: Home) {
         if !arrival::has_heard(self.id) {
-            self.hear_now();
+            self.hear_now(own);
             arrival::note_heard(self.id);
         }
     }
 
-    fn hear_now(&self) {
+    fn hear_now(&self, own: Home) {
         if self.take_news() {
-            self.drop_gone();
+            self.drop_gone(Some(own));
         }
     }
 
@@ -349,7 +348,7 @@ impl Known {
     }
 
     /// The same, from now on known where nothing was. `None` where nothing may be kept of it.
-    pub(super) fn entry_of(&self, node: &dyn Node) -> Option<Arc<Entry>> {
+    pub(super) fn entry_of(&self, node: &dyn Node, own: Home) -> Option<Arc<Entry>> {
         let (handle, told_by) = match node.keeping() {
             Keeping::Nothing => return None,
             Keeping::Watched(handle) => (Some(handle), ToldBy::Kernel),
@@ -386,7 +385,7 @@ impl Known {
             self.let_go(news, &mut watched, &other);
         }
         drop(watched);
-        self.drop_gone();
+        self.drop_gone(Some(own));
         self.is_alive(&entry).then_some(entry)
     }
 
@@ -517,7 +516,7 @@ impl Known {
     }
 
     /// Nothing is known any more of a file that has lost a name, or its last.
-    pub(super) fn forget_file(&self, file: Identity) {
+    pub(super) fn forget_file(&self, file: Identity, own: Home) {
         // What is kept open is kept with its entry.
         let Some(entry) = self.entries.get(&file) else { return };
         entry.end();
@@ -527,7 +526,7 @@ impl Known {
             news.unwatch(&mut watched, &entry);
         }
         self.kept.let_go(file);
-        self.drop_gone();
+        self.drop_gone(Some(own));
     }
 
     /// What is known of a file that is being changed.
@@ -541,8 +540,8 @@ impl Known {
     }
 
     /// To be held while something is changed through this server.
-    pub(super) fn changing(&self) -> Changing<'_> {
-        Changing::of(self)
+    pub(super) fn changing(&self, by: Home) -> Changing<'_> {
+        Changing::of(self, by)
     }
 
     /// The data of a file is changed through `node` from now on, until [`Known::end_writing`].
@@ -559,10 +558,8 @@ impl Known {
         // Own changes are no news, and telling of them takes the kernel longer than to make them.
         if let (Some(watch), Keeping::Watched(handle)) = (facts.watch, node.keeping())
             && watch.with_data
-            && let Some(news) = self.news()
-            && let Ok(watch) = news.set(handle, entry.kind, false)
         {
-            facts.watch = Some(watch);
+            self.tell_of_data(&mut facts, (watch, handle, entry.kind), false);
         }
     }
 
@@ -579,16 +576,26 @@ impl Known {
         let mut facts = entry.facts.lock();
         match (facts.watch, node.keeping()) {
             (Some(watch), Keeping::Watched(handle)) if !watch.with_data => {
-                let again = self.news().and_then(|news| news.set(handle, entry.kind, true).ok());
-                // It has been given another number: what it tells would not be understood.
-                let is_same = again.is_some_and(|again| again.number == watch.number);
-                facts.watch = again.filter(|_| is_same).or(facts.watch);
-                is_same
+                self.tell_of_data(&mut facts, (watch, handle, entry.kind), true)
             }
             (Some(_), Keeping::Watched { .. }) => true,
             (None, Keeping::Untold) => entry.told_by == ToldBy::Nobody,
             _ => false,
         }
+    }
+
+    /// Has the kernel tell of changes of data as well, or no more. False where it does not as it is asked to.
+    fn tell_of_data(
+        &self,
+        facts: &mut Facts,
+        (former, handle, kind): (Watch, BorrowedFd<'_>, Kind),
+        tells: bool,
+    ) -> bool {
+        let again = self.news().and_then(|news| news.set(handle, kind, tells).ok());
+        // Where it has been given another number, what it tells would not be understood.
+        let again = again.filter(|again| again.number == former.number);
+        facts.watch = again.or(facts.watch);
+        again.is_some()
     }
 
     pub(super) fn is_written(&self, file: Identity) -> bool {

@@ -16,11 +16,11 @@
 
 mod arrival;
 mod changing;
+mod closers;
 mod entry;
 mod extras;
 mod kept;
 mod known;
-mod listed;
 mod names;
 mod news;
 mod node;
@@ -31,6 +31,8 @@ mod writers;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 
@@ -41,7 +43,7 @@ use self::kept::Home;
 pub use self::known::{CacheBounds, Known};
 use self::node::CachedNode;
 use self::walk::Walked;
-use crate::{Error, Facts, Guard, Identity, Listener, Node, Reach, Resolved, SharePath, Space, Store, Use};
+use crate::{Error, Facts, Guard, Identity, Listener, Node, Reach, Resolved, SharePath, Space, Store, Use, waiting};
 
 /// A store of which what is known is kept.
 pub struct CachedStore {
@@ -59,6 +61,10 @@ struct Shared {
     /// The root, as it was found last.
     root: Mutex<Option<Arc<Entry>>>,
 }
+
+/// How often it is looked whether there is room for one more descriptor, and how often at most.
+const ROOM_LOOK_EVERY: Duration = Duration::from_millis(1);
+const ROOM_LOOKS_MAX: usize = 50;
 
 /// Whether a call may wait.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -101,7 +107,7 @@ impl CachedStore {
     /// Forgets everything, of other stores, too: another folder has taken the place of the one that is served.
     pub fn forget(&self) {
         self.shared.known.forget_all();
-        self.shared.known.hand_over_gone();
+        self.shared.known.drop_gone(None);
     }
 
     fn resolve_by(&self, path: &SharePath, usage: Use, wait: Wait) -> Result<Resolved, Error> {
@@ -153,8 +159,17 @@ impl Shared {
     fn with_room<T>(&self, open: impl Fn() -> Result<T, Error>) -> Result<T, Error> {
         match open() {
             Err(Error::TooManyOpen) if self.known.descriptors() > 0 => {
-                self.known.close_all();
-                open()
+                self.known.close_all(Some(self.home));
+                let mut answer = open();
+                // What other stores kept is being closed.
+                for _ in 0..ROOM_LOOKS_MAX {
+                    if !matches!(answer, Err(Error::TooManyOpen)) || !waiting::is_allowed() {
+                        break;
+                    }
+                    thread::sleep(ROOM_LOOK_EVERY);
+                    answer = open();
+                }
+                answer
             }
             answer => answer,
         }

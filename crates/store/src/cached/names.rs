@@ -1,7 +1,6 @@
 //! The names in a directory, as far as they are known.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::changing::Part;
 use super::is_dotted;
@@ -47,7 +46,7 @@ impl CachedNode {
         name: &Name,
         create: impl FnOnce(&dyn Names) -> Result<Arc<dyn Node>, Error>,
     ) -> Result<Arc<dyn Node>, Error> {
-        let changing = self.shared.known.changing().name(self.identity(), name.as_str());
+        let changing = self.shared.known.changing(self.shared.home).name(self.identity(), name.as_str());
         let made = create(self.own_names()?)?;
         changing.made(made.identity());
         drop(changing);
@@ -57,12 +56,7 @@ impl CachedNode {
 
 impl Names for CachedNode {
     fn list(&self, cursor: &mut Cursor, take: Take<'_>) -> Result<bool, Error> {
-        let node = self.to_list()?;
-        if *cursor == Cursor::default() {
-            let was_listed = self.believed().is_some_and(|entry| self.shared.was_listed(entry));
-            self.learns_listed.store(was_listed, Ordering::Relaxed);
-        }
-        node.names()?.list(cursor, take)
+        self.to_list()?.names()?.list(cursor, take)
     }
 
     fn is_empty(&self) -> Result<bool, Error> {
@@ -70,11 +64,8 @@ impl Names for CachedNode {
     }
 
     fn entry_metadata(&self, name: &Name) -> Result<Metadata, Error> {
-        let names = self.own_names()?;
-        match self.believed() {
-            Some(entry) => self.shared.listed(entry, names, name, self.learns_listed.load(Ordering::Relaxed)),
-            None => names.entry_metadata(name),
-        }
+        let known = self.believed().and_then(|entry| self.shared.metadata_of(entry, name.as_str()));
+        known.map_or_else(|| self.own_names()?.entry_metadata(name), Ok)
     }
 
     fn child(&self, name: &Name, usage: Use) -> Result<Option<NamedNode>, Error> {
@@ -102,14 +93,14 @@ impl Names for CachedNode {
     }
 
     fn rename(&self, name: &Name, expected: Identity, to: Destination<'_>, replace: Replace) -> Result<(), Error> {
-        let changing = self.shared.known.changing().name(self.identity(), name.as_str());
+        let changing = self.shared.known.changing(self.shared.home).name(self.identity(), name.as_str());
         let changing = changing.name(to.directory.identity(), to.name.as_str()).file(expected, Part::Everything);
         let _changing = changing.gone(replaced(to, replace));
         self.own_names()?.rename(name, expected, own_destination(to), replace)
     }
 
     fn remove(&self, name: &Name, expected: Identity) -> Result<(), Error> {
-        let changing = self.shared.known.changing().name(self.identity(), name.as_str());
+        let changing = self.shared.known.changing(self.shared.home).name(self.identity(), name.as_str());
         let _changing = changing.gone(Some(expected));
         self.own_names()?.remove(name, expected)
     }

@@ -7,7 +7,6 @@ use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
@@ -21,7 +20,7 @@ use rustix::io::{Errno, ioctl_fionread, write};
 use super::entry::{Entry, Watch};
 use super::known::Known;
 use crate::directory::shown_name;
-use crate::{Kind, Node, threads};
+use crate::{Kind, threads};
 
 /// What changes a directory, or which names it has.
 const OF_DIRECTORY: WatchFlags = WatchFlags::CREATE
@@ -36,6 +35,8 @@ const OF_FILE: WatchFlags = WatchFlags::ATTRIB.union(WatchFlags::MOVE_SELF).unio
 const BUFFER_BYTES: usize = 16 << 10;
 /// Beyond so many events at once it is cheaper to forget everything.
 const EVENTS_MAX: u64 = 1 << 10;
+/// So many events are read at once, at most. Where there may be more, everything is forgotten.
+const READ_MAX: u64 = 16 << 10;
 /// What an event takes that has no name.
 const EVENT_BYTES_MIN: u64 = 16;
 /// How long a file is kept open of which nobody tells that it was removed, and how often that is looked at.
@@ -52,8 +53,6 @@ pub(super) struct News {
     watches: AtomicUsize,
     /// Threads that have taken news which others may not see the consequences of yet.
     telling: AtomicUsize,
-    /// To the thread that closes what is kept open no longer.
-    closer: Sender<Vec<Arc<dyn Node>>>,
 }
 
 struct Ends {
@@ -74,10 +73,7 @@ impl News {
             mounts: File::open("/proc/self/mountinfo")?.into(),
             stop: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
         };
-        let (closer, gone) = channel();
-        threads::start(thread::Builder::new().name("multilane-close".into()), move || close(&gone))?;
         Ok(News {
-            closer,
             ends: Arc::new(ends),
             watched: Mutex::default(),
             watches: AtomicUsize::new(0),
@@ -89,14 +85,6 @@ impl News {
     pub(super) fn start(&self, known: Weak<Known>) -> io::Result<()> {
         let ends = Arc::clone(&self.ends);
         threads::start(thread::Builder::new().name("multilane-news".into()), move || listen(&ends, &known))
-    }
-
-    /// Has that closed by another thread: it may take long, or hang.
-    pub(super) fn close(&self, gone: Vec<Arc<dyn Node>>) {
-        if !gone.is_empty() {
-            // The thread lives as long as this.
-            let _ = self.closer.send(gone);
-        }
     }
 
     /// To be held while something is watched anew, or no more.
@@ -168,22 +156,32 @@ impl News {
         let mut reader = Reader::new(&self.ends.inotify, &mut buffer);
         // What comes after this, others may hear: whoever asks now has asked before.
         let waiting = ioctl_fionread(&self.ends.inotify).unwrap_or(u64::MAX);
-        let count = waiting.div_ceil(EVENT_BYTES_MIN).min(EVENTS_MAX + 1);
-        let mut number = 0;
+        let all = waiting.div_ceil(EVENT_BYTES_MIN);
+        let count = all.min(READ_MAX);
+        let (mut number, mut told) = (0, 0);
         // Nothing else has what was read at once with those.
         while number < count || !reader.is_buffer_empty() {
             number += 1;
             match reader.next() {
-                Ok(_) if number == EVENTS_MAX => known.forget_all(),
-                Ok(_) if number > EVENTS_MAX => {}
                 Ok(event) if event.events().contains(ReadFlags::QUEUE_OVERFLOW) => known.forget_all(),
                 Ok(event) => {
+                    // What had to make room is told of no more: that is this cache's own doing.
+                    told += u64::from(!event.events().contains(ReadFlags::IGNORED));
+                    if told == EVENTS_MAX {
+                        known.forget_all();
+                    }
+                    if told >= EVENTS_MAX {
+                        continue;
+                    }
                     let name = event.file_name().map(|name| name.to_bytes());
                     watched.tell(known, event.wd(), event.events(), name);
                 }
                 Err(Errno::INTR) => {}
                 Err(_) => break,
             }
+        }
+        if all > READ_MAX {
+            known.forget_all();
         }
         self.watches.store(watched.0.len(), Ordering::SeqCst);
         self.telling.fetch_sub(1, Ordering::SeqCst);
@@ -249,13 +247,6 @@ fn listen(ends: &Ends, known: &Weak<Known>) {
         }
         pauses = !pauses && !waiting[2].revents().is_empty();
         known.kept.let_go_of_aged(AGE_MAX);
-        known.hand_over_gone();
-    }
-}
-
-/// Closes what is no longer kept open.
-fn close(gone: &Receiver<Vec<Arc<dyn Node>>>) {
-    while let Ok(nodes) = gone.recv() {
-        drop(nodes);
+        known.drop_gone(None);
     }
 }

@@ -31,8 +31,6 @@ pub(super) struct CachedNode {
     pub(super) dotted: bool,
     /// Its data was changed through this node.
     has_written: AtomicBool,
-    /// It is a directory that is being listed, and what its names lead to is to be kept.
-    pub(super) learns_listed: AtomicBool,
 }
 
 impl CachedNode {
@@ -51,7 +49,6 @@ impl CachedNode {
             entry,
             dotted,
             has_written: AtomicBool::new(false),
-            learns_listed: AtomicBool::new(false),
         })
     }
 
@@ -96,7 +93,7 @@ impl CachedNode {
     /// What is known of the file, where it may be believed: all news have been heard.
     pub(super) fn believed(&self) -> Option<&Arc<Entry>> {
         let entry = self.entry.as_ref().filter(|entry| self.shared.is_on() && self.shared.known.is_alive(entry))?;
-        self.shared.known.hear();
+        self.shared.known.hear(self.shared.home);
         Some(entry).filter(|entry| self.shared.known.is_alive(entry))
     }
 
@@ -166,7 +163,7 @@ impl CachedNode {
 
     /// Changes something about the file.
     pub(super) fn changes<T>(&self, part: Part, change: impl FnOnce(&dyn Node) -> T) -> T {
-        let _changing = self.shared.known.changing().file(self.identity(), part);
+        let _changing = self.shared.known.changing(self.shared.home).file(self.identity(), part);
         change(&**self.own())
     }
 }
@@ -352,7 +349,7 @@ impl Node for CachedNode {
 
     fn link(&self, to: Destination<'_>, replace: Replace) -> Result<(), Error> {
         let known = &self.shared.known;
-        let changing = known.changing().file(self.identity(), Part::Metadata);
+        let changing = known.changing(self.shared.home).file(self.identity(), Part::Metadata);
         let _changing = changing.name(to.directory.identity(), to.name.as_str()).gone(replaced(to, replace));
         self.own().link(own_destination(to), replace)
     }

@@ -21,14 +21,7 @@ pub(super) enum Walked {
 }
 
 /// What was learned of a name, and what is open for it.
-pub(super) type Learned = (Arc<Record>, Option<Arc<dyn Node>>);
-
-/// Whether what a name leads to is kept open.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Keeps {
-    Open,
-    Nothing,
-}
+type Learned = (Arc<Record>, Option<Arc<dyn Node>>);
 
 /// How far a path was followed.
 struct Way {
@@ -58,7 +51,7 @@ impl Shared {
         if path.as_str().len() > PATH_BYTES_MAX {
             return Ok(Walked::Astray);
         }
-        self.known.hear();
+        self.known.hear(self.home);
         let Some(root) = self.root(wait)? else { return Ok(Walked::Astray) };
         let mut way = Way { at: Arc::clone(&root), dotted: false, stored: SharePath::root() };
         let mut names = path.names().peekable();
@@ -130,7 +123,7 @@ impl Shared {
             Wait::Never => self.store.try_resolve(&path, Use::Metadata),
         };
         let Resolved::Found { node, .. } = found? else { return Ok(None) };
-        let root = self.known.entry_of(&*node);
+        let root = self.known.entry_of(&*node, self.home);
         if let Some(root) = &root {
             self.keep(root, &node, Use::Metadata, false);
         }
@@ -145,11 +138,11 @@ impl Shared {
     fn keep(&self, entry: &Arc<Entry>, node: &Arc<dyn Node>, usage: Use, dotted: bool) {
         let ages = entry.told_by == ToldBy::Nobody && self.belief() != Belief::Lasting;
         self.known.kept.keep(self.home, entry, node, (usage, dotted), ages);
-        // Who has ended it meanwhile may have looked before.
-        if !self.known.is_alive(entry) {
+        // Who has ended it meanwhile, or switched this off, may have looked before.
+        if !self.known.is_alive(entry) || !self.is_on() {
             self.known.kept.let_go(entry.identity);
         }
-        self.known.drop_gone();
+        self.known.drop_gone(Some(self.home));
     }
 
     /// A node of what is known, for that use: one that is kept open.
@@ -166,19 +159,7 @@ impl Shared {
             return Ok(None);
         }
         let Some(node) = self.kept(directory, Use::Metadata, way.dotted) else { return Ok(None) };
-        let Ok(names) = node.names() else { return Ok(None) };
-        self.learn_child((directory, names), name, (usage, wait), Keeps::Open)
-    }
-
-    /// The same of a name in any directory, which `names` is.
-    pub(super) fn learn_child(
-        &self,
-        (directory, names): (&Entry, &dyn Names),
-        name: &str,
-        (usage, wait): (Use, Wait),
-        keeps: Keeps,
-    ) -> Result<Option<Learned>, Error> {
-        let Ok(wanted) = Name::new(name) else { return Ok(None) };
+        let (Ok(names), Ok(wanted)) = (node.names(), Name::new(name)) else { return Ok(None) };
         let slot = self.known.slot_of_name(directory.identity, &fold(name));
         let (numbers, at) = (directory.names(), Instant::now());
         let Some(asked) = self.known.stripes.ask(slot) else { return Ok(None) };
@@ -197,7 +178,7 @@ impl Shared {
         }
         let (stored, child) = match self.child_of(names, &wanted, usage, wait) {
             Ok(Some((stored, child))) => (stored, Some(child)),
-            Ok(None) if has_one_spelling(name) && self.is_still_there(directory, names) => (name.to_owned(), None),
+            Ok(None) if has_one_spelling(name) && self.is_still_there(directory, &*node) => (name.to_owned(), None),
             Err(Error::WouldBlock) => return Err(Error::WouldBlock),
             // The store says it better.
             Ok(None) | Err(_) => return Ok(None),
@@ -207,20 +188,19 @@ impl Shared {
             return Ok(None);
         }
         let leads = match &child {
-            Some(child) => self.known.entry_of(&**child).map_or(Leads::Elsewhere, Leads::To),
+            Some(child) => self.known.entry_of(&**child, self.home).map_or(Leads::Elsewhere, Leads::To),
             None => Leads::Nowhere,
         };
         // Before the name is noted: what is removed after that is let go of.
         if let (Leads::To(entry), Some(child)) = (&leads, &child)
             && is_shareable(entry.kind, usage)
-            && keeps == Keeps::Open
         {
             self.keep(entry, child, usage, is_dotted(Some(&stored)));
         }
         let noted = note(&stored, leads.clone());
         if let (None, Leads::To(entry)) = (&noted, &leads) {
             self.known.kept.let_go(entry.identity);
-            self.known.drop_gone();
+            self.known.drop_gone(Some(self.home));
         }
         Ok(noted.map(|record| (record, child)))
     }

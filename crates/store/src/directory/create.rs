@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rustix::fd::AsFd;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Statx};
 use rustix::io::Errno;
 
 use crate::directory::cache::Did;
@@ -29,7 +29,7 @@ pub(super) fn create(directory: &OpenFile, name: &Name, new: NewNode<'_>, wait: 
     if held.find(&folder, &wanted, wait)?.is_some() {
         return Err(Error::Exists);
     }
-    // Nobody else finds it before it has its descriptor.
+    // Who finds it waits until this is dropped (`resolve::whole`): it has its descriptor then.
     let making = volume.make_in(folder.identity)?;
     let made = make(volume, &folder, &wanted.disk, new.kind);
     match &made {
@@ -45,7 +45,7 @@ pub(super) fn create(directory: &OpenFile, name: &Name, new: NewNode<'_>, wait: 
     })?;
     let filled = fill(&mut file, new);
     drop(making);
-    filled.inspect_err(|_| take_away(&folder, &wanted.disk, &file))?;
+    filled.inspect_err(|_| take_away(&folder, &wanted.disk, &file, wait))?;
     Ok(FileNode::open(file))
 }
 
@@ -93,16 +93,23 @@ fn unlink(volume: &Volume, folder: &Folder<'_>, disk: &[u8], kind: Kind) {
 }
 
 /// Takes away what was made and could not be filled.
-fn take_away(folder: &Folder<'_>, disk: &[u8], file: &OpenFile) {
+fn take_away(folder: &Folder<'_>, disk: &[u8], file: &OpenFile, wait: Wait) {
     let volume = &file.volume;
     let sides = streams::sides(&file.subject()).unwrap_or_default();
-    let mut held = volume.cache.hold(folder.identity);
-    // Something else may have been put in its place meanwhile.
-    if stat_at(&folder.fd, disk).is_ok_and(|found| identity(&found) == file.identity) {
+    let held = match wait {
+        Wait::May => Some(volume.cache.hold(folder.identity)),
+        // Where another has it, who asks for the name may be told for some time that it is taken.
+        Wait::OnRoot => volume.cache.try_hold(folder.identity),
+    };
+    // Something else may have been put in its place meanwhile, or data into it, by another program.
+    let is_as_made =
+        |found: Statx| identity(&found) == file.identity && (file.kind == Kind::Directory || found.stx_size == 0);
+    if stat_at(&folder.fd, disk).is_ok_and(is_as_made) {
         unlink(volume, folder, disk, file.kind);
     }
-    held.forget(folder.identity);
-    drop(held);
+    if let Some(mut held) = held {
+        held.forget(folder.identity);
+    }
     // Another program may have given it one more.
     if file.is_nameless() {
         bury(&file.subject(), &sides);

@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
@@ -79,4 +79,38 @@ fn a_name_is_free_again_where_its_file_could_not_be_made() {
         });
         assert!(count.count() < CALLS_MAX);
     }
+}
+
+#[test]
+fn who_must_not_wait_does_not_though_the_file_cannot_be_made() {
+    let disk = Disk::new(false);
+    let folder = disk.node("");
+    let name = Name::new("file").unwrap();
+    let new = NewNode { kind: Kind::File, attributes: 0, security: Some(b"descriptor") };
+    let mut full = 0;
+    for at in 0..CALLS_MAX {
+        // So that its names are known, and nobody has to read them.
+        make(&*folder, &format!("other {at}"));
+        let (store, held) = (disk.store.volume(), Arc::new(Mutex::new(None)));
+        let (holder, is_held) = (Arc::clone(&held), channel());
+        let happens = move || {
+            *holder.lock().unwrap() = Some(thread::spawn(move || {
+                let root = store.identity;
+                let _held = store.cache.try_hold(root);
+                is_held.0.send(()).unwrap();
+                thread::sleep(PATIENCE * 3);
+            }));
+            is_held.1.recv().unwrap();
+        };
+        let begun = Instant::now();
+        let try_make = || lacking(Lacks::Room, || folder.names().unwrap().try_create(&name, new));
+        let (made, happened) = meanwhile(at, happens, try_make);
+        full += usize::from(made.err().unwrap() == Error::Full);
+        assert!(begun.elapsed() < PATIENCE * 2, "{at}: {:?}", begun.elapsed());
+        held.lock().unwrap().take().into_iter().for_each(|holder| holder.join().unwrap());
+        if !happened {
+            break;
+        }
+    }
+    assert!(full > 2, "{full}");
 }

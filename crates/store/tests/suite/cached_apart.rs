@@ -272,6 +272,8 @@ struct LateNode {
 
 /// While this is so closing a [`LateNode`] waits, as that of a file does whose FUSE program hangs.
 static CLOSING_HANGS: AtomicBool = AtomicBool::new(false);
+/// Tests that have it so run one after the other.
+static HANGING: Mutex<()> = Mutex::new(());
 
 impl Drop for LateNode {
     fn drop(&mut self) {
@@ -627,6 +629,7 @@ fn a_large_file_that_another_program_removes_keeps_no_shard_waiting() {
 
 #[test]
 fn a_file_whose_closing_hangs_keeps_no_shard_from_what_is_in_memory() {
+    let _alone = HANGING.lock();
     let (place, other) = (memory(), memory());
     let known = Known::new(BOUNDS);
     let store: Arc<dyn Store> = Arc::new(DirectoryStore::open(place.path(), read_only()).unwrap());
@@ -655,22 +658,67 @@ fn a_file_whose_closing_hangs_keeps_no_shard_from_what_is_in_memory() {
     });
     assert_eq!(answered, Ok(true), "within three seconds, from memory, of a share of another file system");
     // Who says so holds what others wait for.
-    let acts: [(_, fn(&CachedStore)); 2] =
-        [("switched off", |store| store.switch(false)), ("forgotten", CachedStore::forget)];
+    type Act = fn(CachedStore) -> Option<CachedStore>;
+    let acts: [(_, Act); 3] = [
+        ("forgotten", |store| {
+            store.forget();
+            Some(store)
+        }),
+        ("switched off", |store| {
+            store.switch(false);
+            Some(store)
+        }),
+        ("let go of", |_| None),
+    ];
+    let mut kept = Some(hangs);
     for (what, act) in acts {
+        let hangs = kept.take().unwrap();
         hangs.switch(true);
         drop(found(&hangs, "f0", Use::Read));
-        CLOSING_HANGS.store(true, Ordering::SeqCst);
         let begun = Instant::now();
-        let unblocks = std::thread::spawn(|| {
-            std::thread::sleep(Duration::from_secs(2));
-            CLOSING_HANGS.store(false, Ordering::SeqCst);
-        });
-        act(&hangs);
+        let unblocks = closing_hangs(Duration::from_secs(2));
+        kept = act(hangs);
         let took = begun.elapsed();
         unblocks.join().unwrap();
         assert!(took < Duration::from_secs(1), "{what} in {took:?}");
     }
+}
+
+/// Closing a [`LateNode`] waits for so long.
+fn closing_hangs(time: Duration) -> std::thread::JoinHandle<()> {
+    CLOSING_HANGS.store(true, Ordering::SeqCst);
+    std::thread::spawn(move || {
+        std::thread::sleep(time);
+        CLOSING_HANGS.store(false, Ordering::SeqCst);
+    })
+}
+
+#[test]
+fn a_file_whose_closing_hangs_keeps_nobody_of_another_share_waiting() {
+    let _alone = HANGING.lock();
+    let (place, other) = (memory(), memory());
+    // So few that what one opens has what the other keeps open go.
+    let known = Known::new(CacheBounds { descriptors: 4, ..BOUNDS });
+    let store: Arc<dyn Store> = Arc::new(DirectoryStore::open(place.path(), read_only()).unwrap());
+    let hangs = CachedStore::new(Arc::new(Late { store, after: After::default() }), Arc::clone(&known), BELIEF);
+    let others = behind(&known, other.path(), read_only());
+    let names: Vec<_> = (0..8).map(|number| format!("f{number}")).collect();
+    for name in &names {
+        [&place, &other].iter().for_each(|place| fs::write(place.path().join(name), "data").unwrap());
+        drop(found(&hangs, name, Use::Read));
+    }
+    let begun = Instant::now();
+    let unblocks = closing_hangs(Duration::from_secs(3));
+    names.iter().for_each(|name| drop(found(&others, name, Use::Read)));
+    assert!(begun.elapsed() < Duration::from_secs(2), "opened in {:?}", begun.elapsed());
+    // What is kept open of a file that was removed goes as soon as if nothing hung.
+    hangs.switch(false);
+    names.iter().for_each(|name| fs::remove_file(other.path().join(name)).unwrap());
+    while descriptors_of(other.path()) > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(2), "still open after {:?}", begun.elapsed());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    unblocks.join().unwrap();
 }
 
 #[test]

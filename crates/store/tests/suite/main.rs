@@ -8,7 +8,6 @@ mod append;
 mod behaviour;
 mod cached;
 mod cached_apart;
-mod cached_listed;
 mod delayed;
 mod directory;
 mod extras;

@@ -126,7 +126,7 @@ impl RateLimit {
 
     /// Gives back what a request has taken for more bytes than it was made with.
     pub(crate) fn settle(&self, rates: &Rates, taken: u64, made: u64, member: Option<u64>) {
-        let (before, after) = (rates.price(taken), rates.price(made));
+        let (before, after) = rates.price_of_two(taken, made);
         self.bytes.give_back(before.bytes - after.bytes);
         if self.waiting.load(Ordering::Relaxed) > 0 {
             if let Some(member) = member {

@@ -59,7 +59,7 @@ pub(super) struct Price {
     pub(super) baseline: u64,
     /// Of the request, at the rate of bursts.
     pub(super) burst: u64,
-    /// How much of the former may be owed.
+    /// How much of the baseline may be owed.
     pub(super) credits: u64,
     pub(super) bytes: u64,
 }
@@ -115,9 +115,15 @@ impl Rates {
         }
     }
 
+    /// What so many bytes cost, and what fewer cost by the same rates.
+    pub(super) fn price_of_two(&self, bytes: u64, fewer: u64) -> (Price, Price) {
+        let (price, mib) = (self.price(bytes), self.mib.load(Ordering::Relaxed));
+        (Price { bytes: price_of(bytes, mib), ..price }, Price { bytes: price_of(fewer.min(bytes), mib), ..price })
+    }
+
     /// What so many bytes cost.
     pub(super) fn price_of(&self, bytes: u64) -> u64 {
-        bytes.saturating_mul(self.mib.load(Ordering::Relaxed)).div_ceil(MIB)
+        price_of(bytes, self.mib.load(Ordering::Relaxed))
     }
 
     /// How many credits so much time at the baseline is.
@@ -128,6 +134,11 @@ impl Rates {
     pub(super) fn credits_max(&self) -> u64 {
         self.credits_in(self.credits.load(Ordering::Relaxed))
     }
+}
+
+/// What so many bytes cost where a MiB costs that.
+fn price_of(bytes: u64, mib: u64) -> u64 {
+    bytes.saturating_mul(mib).div_ceil(MIB)
 }
 
 impl Price {
