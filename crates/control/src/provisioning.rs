@@ -162,13 +162,14 @@ impl ProvisionedSum {
             (wanted.iops, left(self.iops, max.iops), "IOPS"),
             (wanted.mibps, left(self.mibps, max.mibps), "MiB/s"),
         ];
-        match sums.into_iter().find(|(wanted, left, _)| u64::from(*wanted) > *left) {
-            None => Ok(()),
-            Some((wanted, left, unit)) => Err(Error::conflict(
-                format!("the account has {left} {unit} left for this share, which asks for {wanted}"),
-                format!("ask for {left} {unit} or less, decrease another share, or use another account"),
-            )),
-        }
+        let least = [model.gib(), model.iops(), model.mibps()].map(|range| u64::from(*range.start()));
+        let beyond = sums.into_iter().zip(least).find(|((wanted, left, _), _)| u64::from(*wanted) > *left);
+        let Some(((wanted, left, unit), least)) = beyond else { return Ok(()) };
+        let ask = if left < least { String::new() } else { format!("ask for {left} {unit} or less, ") };
+        Err(Error::conflict(
+            format!("the account has {left} {unit} left for this share, which comes to {wanted}"),
+            format!("{ask}decrease or delete another share, or use another account"),
+        ))
     }
 }
 

@@ -182,9 +182,7 @@ pub(crate) enum WhereAnonymous {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Switch {
-    /// From now on
     On,
-    /// No longer
     Off,
 }
 

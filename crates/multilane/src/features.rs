@@ -23,7 +23,7 @@ pub(crate) enum FeaturesCommand {
     Register {
         /// AzurePremiumFilesMetadataCacheFeature or HigherHandlesCountOnSmb
         name: Feature,
-        /// Register it only when so many seconds are over
+        /// Register it only when so many seconds are over, at most thirty days
         #[arg(long, value_name = "SECONDS", default_value_t = 0, value_parser = clap::value_parser!(i64).range(0..=DELAY_SECONDS_MAX))]
         delay: i64,
     },

@@ -1,6 +1,6 @@
 //! What clients may do with a share in a second: the share's limits, and those of each user, each file and the account.
 //!
-//! A request takes of all that apply to it before it begins, the narrowest first, and waits where one of them is used up ([`RateLimit`]). The members among
+//! A request takes of all that apply to it before it begins, that of the file or of metadata first and the account's last, and waits where one of them is used up ([`RateLimit`]). The members among
 //! whom a limit is shared evenly are sessions.
 
 use std::collections::HashMap;
@@ -65,7 +65,7 @@ pub struct ShareLimit {
     delays: Delays,
 }
 
-/// How many requests have waited, and for what.
+/// How many requests have begun to wait, and for what; one that waits for two limits counts twice.
 #[derive(Default)]
 struct Delays {
     by_requests: AtomicU64,
@@ -86,13 +86,13 @@ struct Limit {
 pub struct LimitUse {
     /// Credits for bursts that are left.
     pub credits: u64,
-    /// Requests that have waited for requests a second: of the share, its account, a file or a user.
+    /// Requests that had to wait for requests a second, those that still do among them: of the share, its account, a file or a user.
     pub delayed_by_requests: u64,
-    /// Reads that have waited for bytes a second.
+    /// Reads that had to wait for bytes a second.
     pub delayed_reads: u64,
-    /// Writes that have waited for bytes a second.
+    /// Writes that had to wait for bytes a second.
     pub delayed_writes: u64,
-    /// Requests that have waited for the share's requests a second beside reads and writes.
+    /// Requests that had to wait for the share's requests a second beside reads and writes.
     pub delayed_by_metadata: u64,
 }
 
@@ -143,7 +143,7 @@ impl ShareLimit {
 }
 
 impl Delays {
-    /// Counts a request that has waited.
+    /// Counts a request that begins to wait.
     fn count(&self, over: Over, work: Work, which: Which) {
         let counter = match (over, work) {
             (Over::Bytes, Work::Read(_)) => &self.reads,
@@ -207,7 +207,7 @@ pub(crate) struct TreeLimit {
     user: Arc<RateLimit>,
 }
 
-/// The limits that may apply to one request, the narrowest first.
+/// The limits that may apply to one request, in the order in which they are taken of.
 const LIMITS: [Which; 4] = [Which::Kind, Which::User, Which::Share, Which::Account];
 
 /// One of them.
@@ -276,9 +276,8 @@ impl TreeLimit {
         let mut taken = Taken { limits: self, work, file, member: Some(session.0), of: 0 };
         for which in LIMITS {
             let Some((limit, rates)) = self.applying(which, work, file) else { continue };
-            if let Some(over) = limit.take(rates, work.bytes(), session.0).await {
-                self.share.delays.count(over, work, which);
-            }
+            let count = |over| self.share.delays.count(over, work, which);
+            limit.take(rates, work.bytes(), session.0, count).await;
             taken.note(which);
         }
         taken

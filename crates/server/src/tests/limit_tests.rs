@@ -172,6 +172,9 @@ async fn what_waited_when_its_client_went_is_not_made_and_nothing_of_it_is_held(
         }
         sleep(Duration::from_millis(100)).await;
         assert!(witness.used_by_user() > 0);
+        // Those who look at the share now see that they wait: at one a second most of them will for long.
+        let waiting = server.configuration.load().shares[0].limit.usage().delayed_by_requests;
+        assert!(waiting >= 8, "{waiting}");
         drop(client);
         sleep(Duration::from_millis(100)).await;
         assert_eq!(witness.used_by_user(), 0);

@@ -92,22 +92,29 @@ impl RateLimit {
         self.waiting.load(Ordering::Relaxed) == 0 && self.charge(&self.price(rates, bytes, now), now, 0).is_ok()
     }
 
-    /// Takes it once it may be made, in turn with those of other members; gives what it waited for. Whoever stops waiting has taken nothing.
-    pub(crate) async fn take(self: &Arc<Self>, rates: &Arc<Rates>, bytes: u64, member: u64) -> Option<Over> {
+    /// Takes it once it may be made, in turn with those of other members. Where it has to wait `begins_to_wait` is told for what, before it does. Whoever stops
+    /// waiting has taken nothing.
+    pub(crate) async fn take(
+        self: &Arc<Self>,
+        rates: &Arc<Rates>,
+        bytes: u64,
+        member: u64,
+        begins_to_wait: impl FnOnce(Over),
+    ) {
         let now = self.since(Instant::now());
         let price = self.price(rates, bytes, now);
         let over = match self.waiting.load(Ordering::Relaxed) {
             0 => match self.charge(&price, now, 0) {
-                Ok(()) => return None,
+                Ok(()) => return,
                 Err(over) => over,
             },
             _ => self.over(&price),
         };
-        let mut waits = self.enter(rates, bytes, member, now)?;
+        let Some(mut waits) = self.enter(rates, bytes, member, now) else { return };
+        begins_to_wait(over);
         // Who leads ends by letting all go.
         let _ = (&mut waits.told).await;
         waits.has_gone = true;
-        Some(over)
     }
 
     /// Gives back a request that was taken and is not made, with its bytes.

@@ -38,7 +38,7 @@ impl Limited {
             spawn_local(async move {
                 loop {
                     if !this.limit.try_take(&this.rates, bytes, Instant::now()) {
-                        this.limit.take(&this.rates, bytes, member).await;
+                        this.limit.take(&this.rates, bytes, member, |_| ()).await;
                     }
                     if micros > 0 {
                         sleep(Duration::from_micros(micros)).await;
@@ -162,7 +162,7 @@ async fn credits_run_out_and_come_back_when_the_formula_says() {
         let requests = RequestRate { baseline: 31, burst: 100, credits_max: 69 * 10 };
         let limited = Limited::to(Rate { requests: Some(requests), mib: None });
         for _ in 0..69 * 20 {
-            limited.limit.take(&limited.rates, 0, 1).await;
+            limited.limit.take(&limited.rates, 0, 1, |_| ()).await;
         }
         assert!(limited.limit.credits(&limited.rates) <= 1);
         sleep(Duration::from_secs(10)).await;
@@ -211,7 +211,7 @@ async fn who_stops_waiting_has_taken_nothing() {
     in_virtual_time(async {
         let limited = Limited::steady(10);
         for _ in 0..100 {
-            let wait = tokio::time::timeout(Duration::from_millis(1), limited.limit.take(&limited.rates, 0, 1));
+            let wait = tokio::time::timeout(Duration::from_millis(1), limited.limit.take(&limited.rates, 0, 1, |_| ()));
             let _ = wait.await;
         }
         let done = limited.client(1, 4, 0, 0);
@@ -266,10 +266,10 @@ async fn spent_credits_hold_up_nobody_who_may_do_more_now() {
 async fn a_large_request_is_paid_for_at_the_rate_that_is_allowed_now() {
     in_virtual_time(async {
         let limited = Limited::to(Rate { requests: None, mib: Some(1) });
-        limited.limit.take(&limited.rates, 8 * MIB, 1).await;
+        limited.limit.take(&limited.rates, 8 * MIB, 1, |_| ()).await;
         limited.rates.change(Rate { requests: None, mib: Some(100) });
         let began = Instant::now();
-        limited.limit.take(&limited.rates, 4_096, 1).await;
+        limited.limit.take(&limited.rates, 4_096, 1, |_| ()).await;
         assert_near(began.elapsed().as_millis() as u64, 80, 5);
     })
     .await;
@@ -282,7 +282,7 @@ async fn who_leaves_the_line_moves_nobody_elses_place() {
         let waits = |member: u64, count: usize| -> Vec<_> {
             let wait = |_| {
                 let this = limited.clone();
-                spawn_local(async move { this.limit.take(&this.rates, 0, member).await })
+                spawn_local(async move { this.limit.take(&this.rates, 0, member, |_| ()).await })
             };
             (0..count).map(wait).collect()
         };
@@ -291,7 +291,7 @@ async fn who_leaves_the_line_moves_nobody_elses_place() {
         goes.iter().for_each(|task| task.abort());
         sleep(Duration::from_millis(1)).await;
         let began = Instant::now();
-        limited.limit.take(&limited.rates, 0, 3).await;
+        limited.limit.take(&limited.rates, 0, 3, |_| ()).await;
         assert!(began.elapsed() < Duration::from_millis(500), "{:?}", began.elapsed());
         drop(stays);
     })
@@ -308,7 +308,7 @@ async fn what_is_given_back_is_had_at_once_and_shared_evenly() {
             let count = done.clone();
             spawn_local(async move {
                 loop {
-                    this.limit.take(&this.rates, 8 * MIB, member).await;
+                    this.limit.take(&this.rates, 8 * MIB, member, |_| ()).await;
                     tokio::task::yield_now().await;
                     this.limit.settle(&this.rates, 8 * MIB, 4_096, Some(member));
                     count.0.set(count.0.get() + 1);
