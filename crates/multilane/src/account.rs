@@ -25,7 +25,7 @@ struct Shown {
     location: Option<String>,
     multichannel: &'static str,
     metadata_caching: &'static str,
-    /// Why it cannot have metadata caching, if it cannot.
+    /// Why it has no metadata caching, if it has none.
     metadata_caching_problem: Option<String>,
     sid: String,
     shares: u64,
@@ -119,9 +119,14 @@ impl Told {
                 MetadataCaching::On => "on",
                 MetadataCaching::Off => "off",
             },
-            metadata_caching_problem: cache
-                .err()
-                .map(|why| why.refusal(&account.name, Feature::MetadataCache).what().to_owned()),
+            metadata_caching_problem: match (cache, account.metadata_caching) {
+                (Err(why), _) => Some(why.refusal(&account.name, Feature::MetadataCache).what().to_owned()),
+                (Ok(()), MetadataCaching::Off) => Some(format!(
+                    "it was switched off; `account update {} --metadata-caching on` switches it on",
+                    account.name
+                )),
+                (Ok(()), MetadataCaching::On) => None,
+            },
             sid: self.settings.sid(account.relative_id),
             name: account.name,
             shares: account.shares,

@@ -152,7 +152,7 @@ pub(crate) struct Serve {
     pub(crate) anonymous: Option<WhereAnonymous>,
 
     /// The most memory for cached metadata, such as 64M: from 1M to half of what the server may take [default: a part of that, 8M to 256M]
-    #[arg(long, value_name = "SIZE", value_parser = control::parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = metadata_cache)]
     pub(crate) metadata_cache: Option<NonZeroU64>,
 
     /// Have each call of a RAM disk take so many milliseconds that a store on another machine would be asked
@@ -184,6 +184,19 @@ pub(crate) enum WhereAnonymous {
 pub(crate) enum Switch {
     On,
     Off,
+}
+
+/// Reads how much may be kept in memory of files and names.
+fn metadata_cache(text: &str) -> Result<NonZeroU64, Error> {
+    let most = server::metadata_cache_bytes_max();
+    let size = control::parse_size(text).ok().filter(|size| size.get() <= most);
+    size.ok_or_else(|| {
+        let what = format!("{text} is no size that a metadata cache may have here");
+        Error::argument(
+            what,
+            format!("use a size from 1M to {}M, half of the memory that the server may take", most >> 20),
+        )
+    })
 }
 
 const ACCOUNT_EXAMPLES: &str = "\

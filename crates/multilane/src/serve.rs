@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use control::{AdminSocket, Catalog, Control, DataFolder, Error, Facts, Overrides, Reloader, first_start, reload};
-use load::figures::bytes;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Serialize;
 use server::admin::{Advertise, Anonymous, Configuration, OwnAddresses, Sealing, Signing};
@@ -42,7 +41,6 @@ struct Ready {
 
 pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), Error> {
     let _log = log::to_standard_error()?;
-    check_metadata_cache(arguments)?;
     prevent_core_dumps();
     let folder = DataFolder::create(path)?;
     let lock = folder.lock()?;
@@ -119,21 +117,6 @@ fn overrides(arguments: &Serve) -> Overrides {
             Some(WhereAnonymous::Reauthentication) => Anonymous::Reauthentication,
         },
         store_latency: arguments.store_latency,
-    }
-}
-
-/// Fails where more is to be kept of files than there is room for beside everything else.
-fn check_metadata_cache(arguments: &Serve) -> Result<(), Error> {
-    let most = server::metadata_cache_bytes_max();
-    match arguments.metadata_cache {
-        Some(size) if size.get() > most => Err(Error::argument(
-            format!(
-                "a metadata cache of {} is more than half of the memory that the server may take",
-                bytes(size.get())
-            ),
-            format!("use --metadata-cache with a size from 1M to {}M", most >> 20),
-        )),
-        Some(_) | None => Ok(()),
     }
 }
 

@@ -65,6 +65,8 @@ fn accounts_have_a_sku_that_goes_with_their_kind() {
         (&json!("FileStorage"), &json!(null), &json!(null))
     );
     assert_eq!((&local["metadata_caching"], &local["metadata_caching_problem"]), (&json!("on"), &json!(null)));
+    let off = place.json(&["account", "update", "local", "--metadata-caching", "off"]);
+    assert!(off["metadata_caching_problem"].as_str().unwrap().contains("--metadata-caching on"));
     let list = place.done(&["account", "list"]);
     assert!(["PremiumV2_ZRS", "Standard_GZRS", "westeurope"].iter().all(|text| list.contains(text)), "{list}");
 
