@@ -179,7 +179,7 @@ impl Plan {
         let plan = Plan {
             experiments: experiments(choice),
             channels: channels(choice),
-            rounds: choice.rounds.unwrap_or(4),
+            rounds: choice.rounds.unwrap_or(if quick { 3 } else { 4 }),
             duration: choice.duration.unwrap_or(Duration::from_millis(if quick { 200 } else { 500 })),
             warmup: Duration::from_millis(if quick { 200 } else { 400 }),
             threads: choice.threads.unwrap_or(THREADS),

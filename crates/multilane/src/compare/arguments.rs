@@ -90,7 +90,7 @@ pub(crate) struct Compare {
     #[arg(long, value_name = "N")]
     pub(crate) channels: Vec<usize>,
 
-    /// Rounds that count; one more goes before them [default: 4]
+    /// Rounds that count; one more goes before them [default: 4, with --quick 3]
     #[arg(long, value_name = "N")]
     pub(crate) rounds: Option<u32>,
 
