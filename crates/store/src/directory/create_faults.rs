@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,10 @@ use rustix::io::Errno;
 
 use crate::directory::calls::failing::{Fail, Lacks, count, during, lacking, meanwhile};
 use crate::directory::faults::{CALLS_MAX, Disk};
-use crate::{Error, Kind, Name, NewNode, Node};
+use crate::{Error, Kind, Name, NewNode, Node, Use};
+
+/// While a file is made for long, those wait on the same file system who find files: tests that do so, or count what finding takes, go one by one.
+pub(super) static LONG_MAKING: Mutex<()> = Mutex::new(());
 
 /// Who waits for a lock waits for longer than this.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -22,6 +25,7 @@ fn make(folder: &dyn Node, name: &str) {
 
 #[test]
 fn what_a_new_file_is_to_have_keeps_nobody_from_making_others_beside_it() {
+    let _alone = LONG_MAKING.lock().unwrap_or_else(PoisonError::into_inner);
     let disk = Disk::new(false);
     let folder = disk.node("");
     make(&*folder, "first");
@@ -35,7 +39,7 @@ fn what_a_new_file_is_to_have_keeps_nobody_from_making_others_beside_it() {
                 make(&*others, &format!("another {at}"));
                 let _ = done.send(());
             });
-            let is_free = is_done.recv_timeout(PATIENCE).is_ok();
+            let is_free = is_done.recv_timeout(PATIENCE * 5).is_ok();
             free.lock().unwrap().extend(is_free.then_some(at));
         };
         meanwhile(at, happens, || make(&*folder, &format!("file {at}")));
@@ -46,6 +50,7 @@ fn what_a_new_file_is_to_have_keeps_nobody_from_making_others_beside_it() {
 
 #[test]
 fn what_has_taken_the_place_of_a_file_that_could_not_be_made_stays() {
+    let _alone = LONG_MAKING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut lost = Vec::new();
     for at in 0..CALLS_MAX {
         let disk = Disk::new(false);
@@ -83,6 +88,7 @@ fn a_name_is_free_again_where_its_file_could_not_be_made() {
 
 #[test]
 fn who_must_not_wait_does_not_though_the_file_cannot_be_made() {
+    let _alone = LONG_MAKING.lock().unwrap_or_else(PoisonError::into_inner);
     let disk = Disk::new(false);
     let folder = disk.node("");
     let name = Name::new("file").unwrap();
@@ -113,4 +119,46 @@ fn who_must_not_wait_does_not_though_the_file_cannot_be_made() {
         }
     }
     assert!(full > 2, "{full}");
+}
+
+#[test]
+fn who_finds_a_file_waits_until_that_is_made_and_for_no_other() {
+    let _alone = LONG_MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let disk = Disk::new(false);
+    let folder = disk.node("");
+    // Another program's, without a descriptor.
+    fs::write(disk.path().join("other"), "data").unwrap();
+    make(&*folder, "first");
+    let calls = count(|| make(&*folder, "second")).1;
+    let found = Arc::new(Mutex::new((0, Vec::new())));
+    for at in 0..calls {
+        let (folder, found) = (Arc::clone(&folder), Arc::clone(&found));
+        let name = format!("file {at}");
+        let (makes, made) = (Arc::clone(&folder), name.clone());
+        let happens = move || {
+            let child =
+                |folder: &dyn Node, name: &str| folder.names().unwrap().child(&Name::new(name).unwrap(), Use::Read);
+            let (done, is_done) = channel();
+            let others = Arc::clone(&folder);
+            thread::spawn(move || {
+                // Under the folder's lock the name that is asked for is found by itself.
+                assert!(child(&*others, "other").unwrap().is_some());
+                let _ = done.send(());
+            });
+            let mut found = found.lock().unwrap();
+            found.0 += usize::from(is_done.recv_timeout(PATIENCE * 5).is_ok());
+            let finds = thread::spawn(move || {
+                let node = child(&*folder, &name).unwrap();
+                node.map(|(_, node)| node.extras().security().unwrap())
+            });
+            found.1.push(finds);
+            // So that it has found it by then.
+            thread::sleep(PATIENCE / 4);
+        };
+        meanwhile(at, happens, || make(&*makes, &made));
+    }
+    let (others, finds) = Arc::try_unwrap(found).ok().unwrap().into_inner().unwrap();
+    assert_eq!(others, calls, "one waited for what was made meanwhile");
+    let descriptors: Vec<_> = finds.into_iter().filter_map(|finds| finds.join().unwrap()).collect();
+    assert!(descriptors.len() >= 2 && descriptors.iter().all(Option::is_some), "{descriptors:?}");
 }

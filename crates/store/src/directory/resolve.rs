@@ -11,11 +11,12 @@ use crate::directory::names::{Wanted, is_reserved, to_shown};
 use crate::directory::node::FileNode;
 use crate::directory::security;
 use crate::directory::stat::{identity, stat, stat_at};
+use crate::directory::unfinished::is_marked;
 use crate::directory::volume::Volume;
 use crate::directory::walk::{
     Opened, canonical, check_reserved, disk_path, first_in, folder, is_link, open, open_folder_with, open_in,
 };
-use crate::{Error, Identity, Kind, Name, NamedNode, Node, Resolved, SharePath, Use, effort};
+use crate::{Error, Identity, Kind, Name, NamedNode, Node, Resolved, SharePath, Use, Waits, effort};
 
 /// How many names a path may have that a thread follows which must not wait: each takes the kernel some hundred nanoseconds.
 const LEVELS_AT_ONCE_MAX: usize = 256;
@@ -77,7 +78,7 @@ fn file(volume: &Arc<Volume>, opened: Opened, dotted: bool) -> Result<OpenFile, 
 /// by the default one.
 fn whole(file: OpenFile, wait: Wait) -> Result<OpenFile, Error> {
     let locks = file.volume.locks_of(file.identity);
-    if locks.nothing_is_made() || security::is_there(&file)? {
+    if locks.nothing_is_made() || !may_be_made(&file) || security::is_there(&file)? {
         return Ok(file);
     }
     match wait {
@@ -85,6 +86,11 @@ fn whole(file: OpenFile, wait: Wait) -> Result<OpenFile, Error> {
         Wait::OnRoot => return Err(Error::WouldBlock),
     }
     Ok(file)
+}
+
+/// False for what has been opened and is no file that is being made: file systems of this machine keep the mark of those.
+fn may_be_made(file: &OpenFile) -> bool {
+    file.waits == Waits::Always || file.opened.lock().as_deref().is_none_or(is_marked)
 }
 
 /// What has a name in an open directory, whatever the case.

@@ -13,6 +13,12 @@ pub(super) const DIRECTORY_MODE: Mode = Mode::from_bits_retain(0o700);
 pub(super) const UNFINISHED_FILE: Mode = Mode::SVTX.union(FILE_MODE);
 pub(super) const UNFINISHED_DIRECTORY: Mode = Mode::SVTX.union(DIRECTORY_MODE);
 
+/// True where a mode has the bit that all have which are being made, whatever the process's mask and lists of the directory above have made of
+/// the others.
+pub(super) fn is_marked(found: &Statx) -> bool {
+    Mode::from_raw_mode(found.stx_mode.into()).contains(Mode::SVTX)
+}
+
 /// True for the mode of what is being made.
 pub(super) fn is_unfinished(found: &Statx) -> bool {
     let every = Mode::SVTX | Mode::SUID | Mode::SGID | Mode::from_raw_mode(0o777);
