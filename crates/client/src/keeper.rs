@@ -121,7 +121,7 @@ fn close_idle(shared: &Shared) {
 }
 
 impl Shared {
-    pub(crate) fn has_much_to_do(&self) -> bool {
+    fn has_much_to_do(&self) -> bool {
         self.ways.load().as_ref().is_some_and(|ways| ways.has_much_to_do())
     }
 

@@ -143,8 +143,8 @@ impl Trials {
 impl Shared {
     /// Tries both courses, where there is enough to do and it is time to.
     pub(crate) fn try_spreading(self: &Arc<Self>) {
-        let has_several = self.ways.load().as_ref().is_some_and(|ways| ways.channels.len() > 1);
-        if !has_several || !self.has_much_to_do() || !self.spread.trials.lock().begin() {
+        let may_gain = self.ways.load().as_ref().is_some_and(|ways| ways.channels.len() > 1 && ways.has_much_to_do());
+        if !may_gain || !self.spread.trials.lock().begin() {
             return;
         }
         let shared = Arc::clone(self);

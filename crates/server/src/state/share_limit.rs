@@ -1,7 +1,7 @@
 //! What clients may do with a share in a second: the share's limits, and those of each user, each file and the account.
 //!
-//! A request takes of all that apply to it before it begins, that of the file or of metadata first and the account's last, and waits where one of them is used up ([`RateLimit`]). The members among
-//! whom a limit is shared evenly are sessions.
+//! A request takes of all that apply to it before it begins, that of the file or of metadata first and the account's last, and waits where one
+//! of them is used up ([`RateLimit`]). The members among whom a limit is shared evenly are sessions.
 
 use std::collections::HashMap;
 use std::sync::Arc;

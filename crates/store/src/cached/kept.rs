@@ -123,7 +123,7 @@ impl KeptNodes {
         let since = ages.then(Instant::now);
         let kept = Kept { entry: Arc::downgrade(entry), node: Arc::clone(node), usage, dotted, since };
         let (key, mut evicted) = ((home, entry.identity), Vec::new());
-        // What has that place is dropped by the table.
+        // What has that place would be dropped by the table.
         evicted.extend(self.nodes.remove(&key).map(|(_, former)| (home, former.node)));
         self.nodes.insert_with_lifecycle(key, kept, &mut evicted);
         if !evicted.is_empty() {

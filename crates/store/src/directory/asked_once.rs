@@ -2,7 +2,7 @@
 //! `openat2` and `close` does not count.
 
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use rustix::fs::{XattrFlags, setxattr};
@@ -101,7 +101,7 @@ fn check(what: &str, expected: [usize; 3], work: impl Fn(&Place)) {
 
 #[test]
 fn an_open_asks_once_for_what_it_needs() {
-    let _alone = LONG_MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = LONG_MAKING.lock();
     // As a CREATE of a file does it: what is there, who may do what, and how it is when it has been entered.
     let open = |name: &'static str| {
         move |place: &Place| {
@@ -130,7 +130,7 @@ fn an_open_asks_once_for_what_it_needs() {
 
 #[test]
 fn what_was_just_made_is_not_read_back() {
-    let _alone = LONG_MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = LONG_MAKING.lock();
     let make = |security: Option<&'static [u8]>| {
         move |place: &Place| {
             let node = place.make("new", security);
@@ -154,7 +154,7 @@ fn what_was_just_made_is_not_read_back() {
 
 #[test]
 fn a_removal_looks_at_a_name_and_its_file_once() {
-    let _alone = LONG_MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = LONG_MAKING.lock();
     check("a file", [11; 3], |place| {
         let file = place.open("gone").identity();
         let root = place.open("");
@@ -175,7 +175,7 @@ fn set_behind(place: &Place, name: &str, attributes: u32) {
 
 #[test]
 fn what_others_set_while_a_file_is_opened_or_made_is_seen() {
-    let _alone = LONG_MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = LONG_MAKING.lock();
     for waits in [Waits::Never, Waits::ForData, Waits::Always] {
         let Some(place) = Place::new(waits) else { continue };
         let node = place.open("file");

@@ -70,7 +70,7 @@ fn make(volume: &Arc<Volume>, folder: &Folder<'_>, disk: &[u8], kind: Kind) -> R
     };
     let fd = fd.map_err(|errno| {
         if kind == Kind::Directory {
-            let _ = unlinkat(&folder.fd, disk, removal(kind));
+            let _ = unlinkat(&folder.fd, disk, removal(kind == Kind::Directory));
         }
         failed(errno)
     })?;
@@ -83,13 +83,13 @@ fn make(volume: &Arc<Volume>, folder: &Folder<'_>, disk: &[u8], kind: Kind) -> R
     OpenFile::new(volume, fd, reach, disk.starts_with(b".")).inspect_err(|_| unlink(volume, folder, disk, kind))
 }
 
-fn removal(kind: Kind) -> AtFlags {
-    if kind == Kind::Directory { AtFlags::REMOVEDIR } else { AtFlags::empty() }
+fn removal(is_directory: bool) -> AtFlags {
+    if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() }
 }
 
 fn unlink(volume: &Volume, folder: &Folder<'_>, disk: &[u8], kind: Kind) {
     let _counted = volume.about_to_go(&folder.fd, disk);
-    let _ = unlinkat(&folder.fd, disk, removal(kind));
+    let _ = unlinkat(&folder.fd, disk, removal(kind == Kind::Directory));
 }
 
 /// Takes away what was made and could not be filled.
@@ -124,8 +124,7 @@ fn take_back(folder: &Folder<'_>, disk: &[u8], errno: Errno) {
     let Ok(Some(found)) = folder.at(disk).look() else { return };
     let is_directory = file_type(&found) == FileType::Directory;
     if is_unfinished(&found) && (is_directory || (found.stx_size, found.stx_nlink) == (0, 1)) {
-        let removal = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
-        let _ = unlinkat(&folder.fd, disk, removal);
+        let _ = unlinkat(&folder.fd, disk, removal(is_directory));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::directory::faults::{CALLS_MAX, Disk};
 use crate::{Error, Kind, Name, NewNode, Node, Use};
 
 /// While a file is made for long, those wait on the same file system who find files: tests that do so, or count what finding takes, go one by one.
-pub(super) static LONG_MAKING: Mutex<()> = Mutex::new(());
+pub(super) static LONG_MAKING: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
 
 /// Who waits for a lock waits for longer than this.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -25,7 +25,7 @@ fn make(folder: &dyn Node, name: &str) {
 
 #[test]
 fn what_a_new_file_is_to_have_keeps_nobody_from_making_others_beside_it() {
-    let _alone = LONG_MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = LONG_MAKING.lock();
     let disk = Disk::new(false);
     let folder = disk.node("");
     make(&*folder, "first");
@@ -50,7 +50,7 @@ fn what_a_new_file_is_to_have_keeps_nobody_from_making_others_beside_it() {
 
 #[test]
 fn what_has_taken_the_place_of_a_file_that_could_not_be_made_stays() {
-    let _alone = LONG_MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = LONG_MAKING.lock();
     let mut lost = Vec::new();
     for at in 0..CALLS_MAX {
         let disk = Disk::new(false);
@@ -88,7 +88,7 @@ fn a_name_is_free_again_where_its_file_could_not_be_made() {
 
 #[test]
 fn who_must_not_wait_does_not_though_the_file_cannot_be_made() {
-    let _alone = LONG_MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = LONG_MAKING.lock();
     let disk = Disk::new(false);
     let folder = disk.node("");
     let name = Name::new("file").unwrap();
@@ -123,7 +123,7 @@ fn who_must_not_wait_does_not_though_the_file_cannot_be_made() {
 
 #[test]
 fn who_finds_a_file_waits_until_that_is_made_and_for_no_other() {
-    let _alone = LONG_MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = LONG_MAKING.lock();
     let disk = Disk::new(false);
     let folder = disk.node("");
     // Another program's, without a descriptor.

@@ -92,8 +92,8 @@ impl RateLimit {
         self.waiting.load(Ordering::Relaxed) == 0 && self.charge(&self.price(rates, bytes, now), now, 0).is_ok()
     }
 
-    /// Takes it once it may be made, in turn with those of other members. Where it has to wait `begins_to_wait` is told for what, before it does. Whoever stops
-    /// waiting has taken nothing.
+    /// Takes it once it may be made, in turn with those of other members. Where it has to wait `begins_to_wait` is told for what, before it
+    /// does. Whoever stops waiting has taken nothing.
     pub(crate) async fn take(
         self: &Arc<Self>,
         rates: &Arc<Rates>,

@@ -111,19 +111,15 @@ impl Rates {
             baseline: self.baseline.load(Ordering::Relaxed),
             burst: self.burst.load(Ordering::Relaxed),
             credits: self.credits.load(Ordering::Relaxed),
-            bytes: self.price_of(bytes),
+            bytes: price_of(bytes, self.mib.load(Ordering::Relaxed)),
         }
     }
 
     /// What so many bytes cost, and what fewer cost by the same rates.
     pub(super) fn price_of_two(&self, bytes: u64, fewer: u64) -> (Price, Price) {
-        let (price, mib) = (self.price(bytes), self.mib.load(Ordering::Relaxed));
-        (Price { bytes: price_of(bytes, mib), ..price }, Price { bytes: price_of(fewer.min(bytes), mib), ..price })
-    }
-
-    /// What so many bytes cost.
-    pub(super) fn price_of(&self, bytes: u64) -> u64 {
-        price_of(bytes, self.mib.load(Ordering::Relaxed))
+        let (price, mib) = (self.price(0), self.mib.load(Ordering::Relaxed));
+        let of = |bytes| Price { bytes: price_of(bytes, mib), ..price };
+        (of(bytes), of(fewer.min(bytes)))
     }
 
     /// How many credits so much time at the baseline is.
