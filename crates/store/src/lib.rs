@@ -52,7 +52,7 @@ pub use delayed::DelayedStore;
 pub use directory::{DirectoryOptions, DirectoryStore, Look, limit_names};
 pub use error::{Error, Failed, Left};
 pub use held::Held;
-pub use node::{Extras, Keeping, Names, Node};
+pub use node::{Extras, Keeping, Names, Node, Seen};
 pub use path::{Name, SharePath, fold};
 pub use ram::{RamStore, limit_ram_disks};
 pub use watch::{Foreign, Guard, Listener, Reach, What};
@@ -239,6 +239,8 @@ pub struct Cursor {
     offset: u64,
     /// The last name that was taken, folded, where names are in order.
     after: Option<Box<str>>,
+    /// A symbolic link was among the names so far, shown or not: that depends on where it leads, which the directory does not tell.
+    met_link: bool,
 }
 
 /// Takes a name of a listing, or leaves it to be the next one.

@@ -178,6 +178,26 @@ pub enum Keeping<'a> {
     Untold,
 }
 
+/// Which file something is, for who keeps in memory what is told of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    /// Which file it is now.
+    pub identity: Identity,
+    /// What kind of file.
+    pub kind: Kind,
+    /// When it was made, where that is known: another that has its number later was made later.
+    pub birth: Option<Time>,
+    /// Whether what it tells may be kept.
+    pub keeping: Keeping<'a>,
+}
+
+impl<'a> Seen<'a> {
+    /// What an open node is of.
+    pub fn of(node: &'a dyn Node) -> Self {
+        Seen { identity: node.identity(), kind: node.kind(), birth: node.birth(), keeping: node.keeping() }
+    }
+}
+
 /// What a file or directory has beside its data: a security descriptor, extended attributes and named streams.
 pub trait Extras {
     /// The stored security descriptor, as it was set.
@@ -249,8 +269,32 @@ pub trait Names: Node {
     /// True where [`Names::list`] has nothing to show.
     fn is_empty(&self) -> Result<bool, Error>;
 
+    /// Shows `take` all names in this directory, in at most `pieces_max` calls of [`Names::list`]. False where that was not enough, or one was
+    /// not taken.
+    fn list_all(&self, pieces_max: usize, take: Take<'_>) -> Result<bool, Error> {
+        let (mut cursor, mut all_taken) = (Cursor::default(), true);
+        for _ in 0..pieces_max {
+            let more = self.list(&mut cursor, &mut |entry| {
+                let taken = take(entry);
+                all_taken &= taken.is_continue();
+                taken
+            })?;
+            if !more || !all_taken {
+                return Ok(all_taken);
+            }
+        }
+        Ok(false)
+    }
+
     /// Metadata of a name in this directory; [`Error::NotFound`] where it has gone since.
     fn entry_metadata(&self, name: &Name) -> Result<Metadata, Error>;
+
+    /// The same for who keeps it in memory: `before` is called with what has the name, before its metadata is asked for, and not where
+    /// nothing may be kept of that. Nothing is opened for its data, mounted or waited for.
+    fn entry_metadata_after(&self, name: &Name, before: &mut dyn FnMut(Seen<'_>)) -> Result<Metadata, Error> {
+        let _ = before;
+        self.entry_metadata(name)
+    }
 
     /// What has `name` in this directory, whatever its case, with its stored name; `None` where nothing has.
     fn child(&self, name: &Name, usage: Use) -> Result<Option<NamedNode>, Error>;

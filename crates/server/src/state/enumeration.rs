@@ -185,7 +185,6 @@ impl Enumeration {
             Some(name) => found.extend(name),
             None => {
                 let mut count = 0;
-                let mut cursor = Cursor::default();
                 let matcher = self.pattern.matcher();
                 let mut look = |entry: store::Entry| {
                     count += 1;
@@ -194,14 +193,7 @@ impl Enumeration {
                     }
                     if count <= SORTED_NAMES_MAX { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
                 };
-                let mut pieces = 0;
-                while directory.node.names()?.list(&mut cursor, &mut look)? {
-                    pieces += 1;
-                    if pieces > SORTED_PIECES_MAX {
-                        return Ok(Source::Streamed(Cursor::default()));
-                    }
-                }
-                if count > SORTED_NAMES_MAX {
+                if !directory.node.names()?.list_all(SORTED_PIECES_MAX, &mut look)? {
                     return Ok(Source::Streamed(Cursor::default()));
                 }
                 slice.names = slice.names.saturating_sub(count);

@@ -1,12 +1,12 @@
 //! What is known of one file.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::{ExtendedAttribute, Identity, Kind, Metadata, Time};
+use crate::{Entry as Listed, ExtendedAttribute, Identity, Kind, Metadata, Time};
 
 /// What the kernel tells of is asked for anew after so long all the same: it does not tell of what is written through a mapping, nor of reading.
 const AGE_MAX: Duration = Duration::from_secs(10);
@@ -69,6 +69,10 @@ pub(super) struct Facts {
     pub(super) security: Option<Dated<Option<Arc<[u8]>>>>,
     pub(super) extended: Option<Dated<Arc<[ExtendedAttribute]>>>,
     pub(super) has_no_streams: Option<Dated<()>>,
+    /// Of a directory: the one that it lies in.
+    pub(super) above: Option<Dated<Weak<Entry>>>,
+    /// Of a directory: which names it has. They change with its metadata.
+    pub(super) names: Option<Dated<Weak<[Listed]>>>,
     /// The kernel tells of it under this number.
     pub(super) watch: Option<Watch>,
 }
@@ -175,6 +179,16 @@ impl Entry {
         self.believed(&self.facts.lock().extended, belief).cloned()
     }
 
+    /// Of a directory: the one that it lies in, as long as that is known.
+    pub(super) fn above(&self, belief: Belief) -> Option<Arc<Entry>> {
+        self.believed(&self.facts.lock().above, belief)?.upgrade()
+    }
+
+    /// Of a directory: which names it has, as long as that is kept.
+    pub(super) fn list(&self, belief: Belief) -> Option<Arc<[Listed]>> {
+        self.believed(&self.facts.lock().names, belief)?.upgrade()
+    }
+
     /// True where it is known to have no named stream.
     pub(super) fn has_no_streams(&self, belief: Belief) -> bool {
         self.believed(&self.facts.lock().has_no_streams, belief).is_some()
@@ -195,6 +209,11 @@ impl Facts {
 
     pub(super) fn extended_bytes(&self) -> usize {
         self.extended.as_ref().map_or(0, |known| bytes_of(&known.what))
+    }
+
+    /// Forgets times, length and names.
+    pub(super) fn forget_metadata(&mut self) {
+        (self.metadata, self.names) = (None, None);
     }
 
     /// Forgets everything but who tells of it.

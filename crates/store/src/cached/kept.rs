@@ -50,12 +50,14 @@ struct Kept {
     since: Option<Instant>,
 }
 
-/// True for nodes that several opens may have: nothing is changed through them, and no listing stands in them.
+/// True for nodes that several opens may have: no data is changed through them. Who lists a directory opens it once more for that.
 pub(super) fn is_shareable(kind: Kind, usage: Use) -> bool {
-    match kind {
-        Kind::Directory => usage == Use::Metadata,
-        Kind::File | Kind::Stream => usage < Use::ReadWrite,
-    }
+    kind == Kind::Directory || usage < Use::ReadWrite
+}
+
+/// What is opened of that kind for that use: there is no data in a directory to be written.
+fn opened_for(kind: Kind, usage: Use) -> Use {
+    if kind == Kind::Directory { usage.min(Use::Read) } else { usage }
 }
 
 impl KeptNodes {
@@ -103,7 +105,7 @@ impl KeptNodes {
     pub(super) fn get(&self, home: Home, entry: &Arc<Entry>, usage: Use, dotted: bool) -> Option<Arc<dyn Node>> {
         let kept = self.nodes.get(&(home, entry.identity)).filter(|_| is_shareable(entry.kind, usage))?;
         let is_meant = std::ptr::eq(kept.entry.as_ptr(), Arc::as_ptr(entry)) && kept.dotted == dotted;
-        (is_meant && kept.usage >= usage).then_some(kept.node)
+        (is_meant && kept.usage >= opened_for(entry.kind, usage)).then_some(kept.node)
     }
 
     /// Keeps an open node for others, and not for long where it `ages`.
@@ -121,6 +123,7 @@ impl KeptNodes {
             return self.let_go_of_all();
         }
         let since = ages.then(Instant::now);
+        let usage = opened_for(entry.kind, usage);
         let kept = Kept { entry: Arc::downgrade(entry), node: Arc::clone(node), usage, dotted, since };
         let (key, mut evicted) = ((home, entry.identity), Vec::new());
         // What has that place would be dropped by the table.

@@ -2,7 +2,7 @@
 //! share or name it is reached by: a change through one is seen through all.
 
 use std::hash::{BuildHasher, Hash};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
@@ -16,10 +16,12 @@ use super::changing::{Changing, Part};
 use super::closers::Closers;
 use super::entry::{Belief, Entry, Facts, KEPT_BYTES_MAX, ToldBy, Watch};
 use super::kept::{Home, KeptNodes};
+use super::lists::Lists;
+use super::marks::Marks;
 use super::news::News;
 use super::stripes::{Asked, Slot, Stripes};
 use super::writers::Writers;
-use crate::{Identity, Keeping, Kind, Node, Time, fold};
+use crate::{Identity, Keeping, Kind, Node, Seen, Time, fold};
 
 /// What an entry takes, with its place in the table and all that may be kept of it.
 const ENTRY_BYTES: u64 = (size_of::<Entry>() + 64 + KEPT_BYTES_MAX) as u64;
@@ -27,8 +29,8 @@ const ENTRY_BYTES: u64 = (size_of::<Entry>() + 64 + KEPT_BYTES_MAX) as u64;
 const WATCH_BYTES: u64 = 1088;
 /// What a name takes besides its letters.
 const NAME_BYTES: u64 = 224;
-/// How many marks of what was looked for once are kept, four bytes each.
-const MARKS: usize = 1 << 16;
+/// Is no name: a directory that was listed has a mark under it.
+const AS_A_WHOLE: &str = "/";
 /// So long is believed at most that a directory of a file system of this machine does not have a name.
 const MISSING_AGE_MAX: Duration = Duration::from_secs(2);
 /// Of the inodes that a user may have watched this part.
@@ -55,9 +57,9 @@ impl Default for CacheBounds {
 }
 
 impl CacheBounds {
-    /// Bytes for what is known of files, and of names.
-    fn parts(&self) -> (u64, u64) {
-        (self.bytes / 2, self.bytes / 2)
+    /// Bytes for what is known of files, of names, and of which names a directory has.
+    fn parts(&self) -> (u64, u64, u64) {
+        (self.bytes / 2, self.bytes / 8 * 3, self.bytes / 8)
     }
 
     /// What is charged for a file that the kernel tells of: so much that no more are known than it lets be watched.
@@ -73,6 +75,7 @@ pub struct Known {
     id: u64,
     entries: Cache<Identity, Arc<Entry>, OfEntry, DefaultHashBuilder, Evicted>,
     names: Cache<NameKey, Arc<Record>, OfName, DefaultHashBuilder, Evicted>,
+    pub(super) lists: Lists,
     watched_charge: AtomicU64,
     pub(super) kept: KeptNodes,
     closers: Closers,
@@ -83,7 +86,8 @@ pub struct Known {
     era: AtomicU64,
     /// Numbers for what is known of the names of directories.
     numbers: AtomicU64,
-    marks: Box<[AtomicU32]>,
+    /// What was looked for once.
+    marks: Marks,
     news: OnceLock<Option<News>>,
     told_of_no_watch: AtomicBool,
     learns_at_once: bool,
@@ -115,7 +119,7 @@ impl Equivalent<NameKey> for NameRef<'_> {
 /// What a name was found to lead to.
 pub(super) struct Record {
     /// As it was asked for.
-    spelling: Box<str>,
+    pub(super) spelling: Box<str>,
     /// As it is stored.
     pub(super) stored: Box<str>,
     pub(super) leads: Leads,
@@ -179,13 +183,14 @@ impl Known {
     /// Nothing is known yet.
     pub fn new(bounds: CacheBounds) -> Arc<Self> {
         static IDS: AtomicU64 = AtomicU64::new(1);
-        let (entry_bytes, name_bytes) = bounds.parts();
+        let (entry_bytes, name_bytes, list_bytes) = bounds.parts();
         let hasher = DefaultHashBuilder::default();
         let items = |bytes: u64, each: u64| usize::try_from(bytes / each).unwrap_or(usize::MAX).max(1);
         Arc::new_cyclic(|me| Known {
             id: IDS.fetch_add(1, Ordering::Relaxed),
             entries: Cache::with(items(entry_bytes, ENTRY_BYTES), entry_bytes, OfEntry, hasher.clone(), Evicted),
             names: Cache::with(items(name_bytes, NAME_BYTES + 64), name_bytes, OfName, hasher.clone(), Evicted),
+            lists: Lists::new(list_bytes),
             watched_charge: AtomicU64::new(bounds.watched_charge()),
             kept: KeptNodes::new(bounds),
             closers: Closers::default(),
@@ -194,7 +199,7 @@ impl Known {
             hasher,
             era: AtomicU64::new(0),
             numbers: AtomicU64::new(0),
-            marks: (0..MARKS).map(|_| AtomicU32::new(0)).collect(),
+            marks: Marks::default(),
             news: OnceLock::new(),
             told_of_no_watch: AtomicBool::new(false),
             learns_at_once: bounds.learns_at_once,
@@ -210,10 +215,11 @@ impl Known {
 
     /// Keeps no more than that from now on. To be called before anything is known: what has to go goes without its watch.
     pub fn limit(&self, bounds: CacheBounds) {
-        let (entries, names) = bounds.parts();
+        let (entries, names, lists) = bounds.parts();
         self.watched_charge.store(bounds.watched_charge(), Ordering::Relaxed);
         self.entries.set_capacity(entries);
         self.names.set_capacity(names);
+        self.lists.limit(lists);
         self.kept.limit(bounds);
         self.drop_gone(None);
     }
@@ -222,7 +228,14 @@ impl Known {
     pub fn bytes(&self) -> u64 {
         let beyond = self.watched_charge.load(Ordering::Relaxed) - (ENTRY_BYTES + WATCH_BYTES);
         let watched = self.news().map_or(0, News::count) as u64;
-        self.entries.weight().saturating_sub(watched * beyond) + self.names.weight()
+        self.entries.weight().saturating_sub(watched * beyond) + self.names.weight() + self.lists.bytes()
+    }
+
+    /// True where one more file may be known without others having to go, and without taking the last watches from who needs them more.
+    pub(super) fn has_room(&self) -> bool {
+        let entry = self.watched_charge.load(Ordering::Relaxed);
+        self.entries.weight() + entry <= self.entries.capacity() / 10 * 9
+            && self.names.weight() + NAME_BYTES <= self.names.capacity() / 10 * 9
     }
 
     fn charge(&self, told_by: ToldBy) -> u64 {
@@ -282,7 +295,8 @@ impl Known {
         }
     }
 
-    fn hear_now(&self, own: Home) {
+    /// Hears what others have changed until now.
+    pub(super) fn hear_now(&self, own: Home) {
         if self.take_news() {
             self.drop_gone(Some(own));
         }
@@ -307,6 +321,7 @@ impl Known {
         self.era.fetch_add(1, Ordering::SeqCst);
         self.kept.let_go_of_all();
         self.names.clear();
+        self.lists.clear();
         // What is still there is not believed; its watches go as it is known anew or makes room.
     }
 
@@ -326,19 +341,22 @@ impl Known {
 
     /// True where a name was looked for in a directory before, as far as that is remembered. What is looked for once leaves no more than a mark.
     pub(super) fn was_looked_for(&self, directory: Identity, name: &str) -> bool {
-        let (place, mark) = self.mark_of(directory, &fold(name));
-        self.learns_at_once || place.swap(mark, Ordering::Relaxed) == mark
+        self.learns_at_once || self.marks.set(self.hash((directory, fold(name))))
     }
 
     /// A name that was looked for and was not there has become a file's, which nobody has used yet.
     pub(super) fn unmark(&self, directory: Identity, folded: &str) {
-        let (place, mark) = self.mark_of(directory, folded);
-        let _ = place.compare_exchange(mark, 0, Ordering::Relaxed, Ordering::Relaxed);
+        self.marks.clear(self.hash((directory, folded)));
     }
 
-    fn mark_of(&self, directory: Identity, folded: &str) -> (&AtomicU32, u32) {
-        let hash = self.hash((directory, folded));
-        (&self.marks[hash as usize % MARKS], (hash >> 32) as u32 | 1)
+    /// Notes that a directory was listed as a whole.
+    pub(super) fn note_listed(&self, directory: Identity) {
+        self.marks.set(self.hash((directory, AS_A_WHOLE)));
+    }
+
+    /// True where a directory was listed as a whole before, as far as that is remembered.
+    pub(super) fn was_listed(&self, directory: Identity) -> bool {
+        self.learns_at_once || self.marks.has(self.hash((directory, AS_A_WHOLE)))
     }
 
     /// What is known of a file, where something is.
@@ -348,23 +366,23 @@ impl Known {
     }
 
     /// The same, from now on known where nothing was. `None` where nothing may be kept of it.
-    pub(super) fn entry_of(&self, node: &dyn Node, own: Home) -> Option<Arc<Entry>> {
-        let (handle, told_by) = match node.keeping() {
+    pub(super) fn entry_of(&self, seen: Seen<'_>, own: Home) -> Option<Arc<Entry>> {
+        let (handle, told_by) = match seen.keeping {
             Keeping::Nothing => return None,
             Keeping::Watched(handle) => (Some(handle), ToldBy::Kernel),
             Keeping::Untold => (None, ToldBy::Nobody),
         };
-        if let Some(entry) = self.entry(node.identity(), node.birth()) {
+        if let Some(entry) = self.entry(seen.identity, seen.birth) {
             return Some(entry);
         }
         let news = self.news.get_or_init(|| self.begin_to_hear()).as_ref()?;
         let mut watched = news.lock();
-        if let Some(entry) = self.entry(node.identity(), node.birth()) {
+        if let Some(entry) = self.entry(seen.identity, seen.birth) {
             return Some(entry);
         }
         let number = self.numbers.fetch_add(1, Ordering::SeqCst);
         let era = self.era.load(Ordering::SeqCst);
-        let what = (node.identity(), node.kind(), node.birth());
+        let what = (seen.identity, seen.kind, seen.birth);
         let entry = Arc::new(Entry::new(what, (told_by, self.charge(told_by)), era, number));
         if let Some(former) = self.entries.remove(&entry.identity).map(|(_, former)| former) {
             self.let_go(news, &mut watched, &former);
@@ -404,9 +422,13 @@ impl Known {
     /// What a name in a directory was found to lead to.
     pub(super) fn name(&self, home: Home, directory: &Entry, name: &str, belief: Belief) -> Option<Arc<Record>> {
         let record = self.names.get(&NameRef { home, directory: directory.identity, folded: &fold(name) })?;
+        (*record.spelling == *name && self.is_believed(&record, directory, belief)).then_some(record)
+    }
+
+    /// True where what a name in a directory was found to lead to may be believed.
+    pub(super) fn is_believed(&self, record: &Record, directory: &Entry, belief: Belief) -> bool {
         let (found, missing) = directory.names();
-        let is_meant = *record.spelling == *name
-            && directory.holds(record.asked, belief)
+        directory.holds(record.asked, belief)
             && match &record.leads {
                 Leads::To(entry) => record.numbers.0 == found && self.is_alive(entry),
                 Leads::Elsewhere => record.numbers.0 == found,
@@ -415,14 +437,17 @@ impl Known {
                     record.numbers.1 == missing
                         && (directory.told_by == ToldBy::Nobody || record.asked.elapsed() < MISSING_AGE_MAX)
                 }
-            };
-        is_meant.then_some(record)
+            }
     }
 
     /// What a name was known to lead to, however long ago that was asked for.
     pub(super) fn former(&self, home: Home, directory: &Entry, name: &str) -> Option<Arc<Record>> {
-        let record = self.names.peek(&NameRef { home, directory: directory.identity, folded: &fold(name) })?;
-        (*record.spelling == *name).then_some(record)
+        self.any_spelling(home, directory, name).filter(|record| *record.spelling == *name)
+    }
+
+    /// The same of whatever spelling of the name was asked for.
+    pub(super) fn any_spelling(&self, home: Home, directory: &Entry, name: &str) -> Option<Arc<Record>> {
+        self.names.peek(&NameRef { home, directory: directory.identity, folded: &fold(name) })
     }
 
     /// Notes what a name was found to lead to, and gives it back noted, where nobody has changed that since it was asked for.
@@ -468,7 +493,7 @@ impl Known {
         self.stripes.changed(self.slot_of_name(directory.identity, &folded));
         self.stripes.changed(self.slot(directory.identity));
         let former = self.forget_name(directory.identity, &folded);
-        directory.facts.lock().metadata = None;
+        directory.facts.lock().forget_metadata();
         for record in former {
             if let Leads::To(entry) = &record.leads {
                 self.attributes_changed(entry);
@@ -479,7 +504,7 @@ impl Known {
     /// Others have changed the data of a file.
     pub(super) fn data_changed(&self, entry: &Entry) {
         self.stripes.changed(self.slot(entry.identity));
-        entry.facts.lock().metadata = None;
+        entry.facts.lock().forget_metadata();
     }
 
     /// Others have changed something else about a file or directory: who may pass it, or how many names it has.
@@ -534,7 +559,7 @@ impl Known {
         let Some(entry) = self.entries.get(&file) else { return };
         let mut facts = entry.facts.lock();
         match part {
-            Part::Metadata => facts.metadata = None,
+            Part::Metadata => facts.forget_metadata(),
             Part::Everything | Part::Existence => facts.clear(),
         }
     }
@@ -569,12 +594,12 @@ impl Known {
     }
 
     /// True where the metadata of a file may be known: its data is not being changed, and the kernel tells of it where others do.
-    pub(super) fn may_know_metadata(&self, entry: &Entry, node: &dyn Node) -> bool {
+    pub(super) fn may_know_metadata(&self, entry: &Entry, keeping: Keeping<'_>) -> bool {
         if self.is_written(entry.identity) {
             return false;
         }
         let mut facts = entry.facts.lock();
-        match (facts.watch, node.keeping()) {
+        match (facts.watch, keeping) {
             (Some(watch), Keeping::Watched(handle)) if !watch.with_data => {
                 self.tell_of_data(&mut facts, (watch, handle, entry.kind), true)
             }
@@ -582,6 +607,12 @@ impl Known {
             (None, Keeping::Untold) => entry.told_by == ToldBy::Nobody,
             _ => false,
         }
+    }
+
+    /// True where that is so already.
+    pub(super) fn is_told_of_metadata(&self, entry: &Entry) -> bool {
+        let tells = entry.told_by == ToldBy::Nobody || entry.facts.lock().watch.is_some_and(|watch| watch.with_data);
+        tells && !self.is_written(entry.identity)
     }
 
     /// Has the kernel tell of changes of data as well, or no more. False where it does not as it is asked to.

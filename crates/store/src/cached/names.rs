@@ -59,13 +59,16 @@ impl Names for CachedNode {
         self.to_list()?.names()?.list(cursor, take)
     }
 
+    fn list_all(&self, pieces_max: usize, take: Take<'_>) -> Result<bool, Error> {
+        self.list_whole(pieces_max, take)
+    }
+
     fn is_empty(&self) -> Result<bool, Error> {
         self.own_names()?.is_empty()
     }
 
     fn entry_metadata(&self, name: &Name) -> Result<Metadata, Error> {
-        let known = self.believed().and_then(|entry| self.shared.metadata_of(entry, name.as_str()));
-        known.map_or_else(|| self.own_names()?.entry_metadata(name), Ok)
+        self.listed(name)
     }
 
     fn child(&self, name: &Name, usage: Use) -> Result<Option<NamedNode>, Error> {

@@ -12,6 +12,7 @@ use super::Shared;
 use super::changing::Part;
 use super::entry::{Dated, Entry, Facts};
 use super::kept::is_shareable;
+use super::listed::Listing;
 use crate::{
     Changes, ChooseOffset, Destination, Error, Extents, Extras, Failed, Held, Identity, Keeping, Kind, Metadata, Names,
     Node, Renewal, Replace, Time, Use, Waits, waiting,
@@ -25,12 +26,13 @@ pub(super) struct CachedNode {
     is_shared: bool,
     /// The file opened once more, for what the shared node is not to be used for.
     for_write: OnceLock<Arc<dyn Node>>,
-    for_listing: OnceLock<Arc<dyn Node>>,
     /// What is known of the file, or of that whose stream it is.
     entry: Option<Arc<Entry>>,
     pub(super) dotted: bool,
     /// Its data was changed through this node.
     has_written: AtomicBool,
+    /// Of a directory.
+    pub(super) listing: Listing,
 }
 
 impl CachedNode {
@@ -45,10 +47,10 @@ impl CachedNode {
             node,
             is_shared,
             for_write: OnceLock::new(),
-            for_listing: OnceLock::new(),
             entry,
             dotted,
             has_written: AtomicBool::new(false),
+            listing: Listing::default(),
         })
     }
 
@@ -58,7 +60,7 @@ impl CachedNode {
         CachedNode::open(shared, node, false, (entry, dotted))
     }
 
-    /// One of what is known, which is kept for others, too, unless it is to write with or to list.
+    /// One of what is known, which is kept for others, too, unless it is to write with.
     pub(super) fn opened(
         shared: &Arc<Shared>,
         node: Arc<dyn Node>,
@@ -78,16 +80,10 @@ impl CachedNode {
         self.for_write.get().unwrap_or(&self.node)
     }
 
-    /// The same to list with, whose position is not that of others.
-    pub(super) fn to_list(&self) -> Result<&Arc<dyn Node>, Error> {
-        if !self.is_shared {
-            return Ok(&self.node);
-        }
-        if self.for_listing.get().is_none() {
-            let again = self.shared.with_room(|| self.node.again(Use::Read))?;
-            let _ = self.for_listing.set(again);
-        }
-        Ok(self.for_listing.get().unwrap_or(&self.node))
+    /// The same to list with, whose position is not that of others: opened once more for as long as that takes, as an open is charged for one
+    /// descriptor.
+    pub(super) fn to_list(&self) -> Result<Arc<dyn Node>, Error> {
+        if self.is_shared { self.shared.with_room(|| self.node.again(Use::Read)) } else { Ok(Arc::clone(&self.node)) }
     }
 
     /// What is known of the file, where it may be believed: all news have been heard.
@@ -133,7 +129,7 @@ impl CachedNode {
             return Ok(metadata);
         }
         self.check_may_ask()?;
-        if !known.may_know_metadata(entry, node) {
+        if !known.may_know_metadata(entry, node.keeping()) {
             return ask(node);
         }
         self.learn(
@@ -321,7 +317,24 @@ impl Node for CachedNode {
     }
 
     fn above(&self) -> Result<Option<Arc<dyn Node>>, Error> {
-        let above = self.node.above()?;
+        // Of the root that is said without asking, and it may lie in another share.
+        let entry = self.believed().filter(|entry| entry.identity != self.shared.store.root());
+        let Some(entry) = entry else {
+            let above = self.node.above()?;
+            return Ok(above.map(|above| CachedNode::found(&self.shared, above, false)));
+        };
+        let known = entry.above(self.shared.belief()).filter(|above| self.shared.known.is_alive(above));
+        if let Some(node) = known.and_then(|above| self.shared.node(&above, false, Use::Metadata)) {
+            return Ok(Some(node));
+        }
+        let above = self.learn(
+            entry,
+            || self.node.above(),
+            |facts, above, at| {
+                let found = above.as_ref().and_then(|above| self.shared.entry(&**above));
+                facts.above = found.map(|found| Dated::new(Arc::downgrade(&found), at));
+            },
+        )?;
         Ok(above.map(|above| CachedNode::found(&self.shared, above, false)))
     }
 

@@ -8,7 +8,7 @@ use super::kept::is_shareable;
 use super::known::{Leads, Record};
 use super::node::{CachedNode, own};
 use super::{Shared, Wait, is_dotted};
-use crate::{Error, Kind, Metadata, Name, NamedNode, Names, Node, Resolved, SharePath, Use, effort, fold};
+use crate::{Error, Kind, Name, NamedNode, Names, Node, Resolved, Seen, SharePath, Use, effort, fold};
 
 /// Longer paths are left to the store, which refuses some.
 const PATH_BYTES_MAX: usize = 1024;
@@ -123,7 +123,7 @@ impl Shared {
             Wait::Never => self.store.try_resolve(&path, Use::Metadata),
         };
         let Resolved::Found { node, .. } = found? else { return Ok(None) };
-        let root = self.known.entry_of(&*node, self.home);
+        let root = self.known.entry_of(Seen::of(&*node), self.home);
         if let Some(root) = &root {
             self.keep(root, &node, Use::Metadata, false);
         }
@@ -146,7 +146,7 @@ impl Shared {
     }
 
     /// A node of what is known, for that use: one that is kept open.
-    fn node(self: &Arc<Self>, entry: &Arc<Entry>, dotted: bool, usage: Use) -> Option<Arc<dyn Node>> {
+    pub(super) fn node(self: &Arc<Self>, entry: &Arc<Entry>, dotted: bool, usage: Use) -> Option<Arc<dyn Node>> {
         let kept = self.kept(entry, usage, dotted)?;
         Some(CachedNode::opened(self, kept, (Arc::clone(entry), dotted), usage))
     }
@@ -188,7 +188,7 @@ impl Shared {
             return Ok(None);
         }
         let leads = match &child {
-            Some(child) => self.known.entry_of(&**child, self.home).map_or(Leads::Elsewhere, Leads::To),
+            Some(child) => self.known.entry_of(Seen::of(&**child), self.home).map_or(Leads::Elsewhere, Leads::To),
             None => Leads::Nowhere,
         };
         // Before the name is noted: what is removed after that is let go of.
@@ -245,15 +245,6 @@ impl Shared {
     /// False where a directory has gone. Of all but the root that is told by the directory above.
     fn is_still_there(&self, directory: &Entry, node: &dyn Node) -> bool {
         directory.identity != self.store.root() || node.metadata().is_ok_and(|known| known.links > 0)
-    }
-
-    /// Metadata of a stored name in a directory, as far as that is known.
-    pub(super) fn metadata_of(&self, directory: &Entry, name: &str) -> Option<Metadata> {
-        let record = self.known.name(self.home, directory, name, self.belief())?;
-        match &record.leads {
-            Leads::To(entry) if *record.stored == *name => entry.metadata(is_dotted(Some(name)), self.belief()),
-            Leads::To(_) | Leads::Nowhere | Leads::Elsewhere => None,
-        }
     }
 
     /// What a name in an open directory leads to, as far as that is known.

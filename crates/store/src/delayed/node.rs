@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use super::Distance;
 use crate::{
     ChangeExtended, ChangeSecurity, Changes, ChooseOffset, Cursor, Destination, Error, ExtendedAttribute, Extents,
-    Extras, Failed, Identity, Keeping, Kind, Metadata, Name, NamedNode, Names, NewNode, Node, Renewal, Replace, Take,
-    TakeStream, Time, Use, Waits, waiting,
+    Extras, Failed, Identity, Keeping, Kind, Metadata, Name, NamedNode, Names, NewNode, Node, Renewal, Replace, Seen,
+    Take, TakeStream, Time, Use, Waits, waiting,
 };
 
 /// A node of the store behind the distance.
@@ -43,6 +43,14 @@ impl DelayedNode {
 
     fn far_names(&self, call: &str) -> Result<&dyn Names, Error> {
         self.far(call).names()
+    }
+}
+
+/// What others do to a store that is far away is not told.
+fn from_afar(keeping: Keeping<'_>) -> Keeping<'_> {
+    match keeping {
+        Keeping::Nothing => Keeping::Nothing,
+        Keeping::Watched(_) | Keeping::Untold => Keeping::Untold,
     }
 }
 
@@ -167,11 +175,7 @@ impl Node for DelayedNode {
     }
 
     fn keeping(&self) -> Keeping<'_> {
-        match self.node.keeping() {
-            Keeping::Nothing => Keeping::Nothing,
-            // What others do to a store that is far away is not told.
-            Keeping::Watched(_) | Keeping::Untold => Keeping::Untold,
-        }
+        from_afar(self.node.keeping())
     }
 
     fn again(&self, usage: Use) -> Result<Arc<dyn Node>, Error> {
@@ -258,6 +262,11 @@ impl Names for DelayedNode {
 
     fn entry_metadata(&self, name: &Name) -> Result<Metadata, Error> {
         self.far_names("entry_metadata")?.entry_metadata(name)
+    }
+
+    fn entry_metadata_after(&self, name: &Name, before: &mut dyn FnMut(Seen<'_>)) -> Result<Metadata, Error> {
+        let names = self.far_names("entry_metadata_after")?;
+        names.entry_metadata_after(name, &mut |seen| before(Seen { keeping: from_afar(seen.keeping), ..seen }))
     }
 
     fn child(&self, name: &Name, usage: Use) -> Result<Option<NamedNode>, Error> {

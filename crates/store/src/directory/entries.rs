@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
-use rustix::fs::{FileType, Mode, OFlags, RawDir, SeekFrom};
+use rustix::fs::{FileType, Mode, OFlags, RawDir, SeekFrom, Statx};
 use rustix::io::Errno;
 
 use crate::directory::calls::{openat, seek};
@@ -14,11 +14,11 @@ use crate::directory::fence::Wait;
 use crate::directory::file::{OpenFile, kind};
 use crate::directory::listing::{Listed, SCAN_BUFFER_BYTES};
 use crate::directory::names::{is_reserved, to_disk, to_name};
-use crate::directory::stat::{born, file_type, identity, stat, stat_at};
+use crate::directory::stat::{birth, born, file_type, identity, mount, stat, stat_at};
 use crate::directory::subject::{Place, Subject};
-use crate::directory::volume::Volume;
+use crate::directory::volume::{Keeps, Volume};
 use crate::directory::{metadata, walk};
-use crate::{Cursor, Entry, Error, Kind, Metadata, Name, Take, Use};
+use crate::{Cursor, Entry, Error, Keeping, Kind, Metadata, Name, Seen, Take, Use};
 
 /// Names from the cursor on, as many as the kernel tells in one go. The position of the open's own descriptor goes with the cursor: file
 /// systems that cannot find an offset again, where names came and went before it, know their place by that.
@@ -61,6 +61,7 @@ fn piece(file: &OpenFile, directory: BorrowedFd<'_>, cursor: &mut Cursor, take: 
         is_first = false;
         let (file_number, kind, at) = (entry.ino(), entry.file_type(), cursor.offset);
         let listed = Listed { name: entry.file_name().to_bytes(), file: file_number, kind, at };
+        cursor.met_link |= matches!(kind, FileType::Symlink | FileType::Unknown);
         if let Some(entry) = shown(file, directory, &listed, &mut path)
             && take(entry).is_break()
         {
@@ -99,6 +100,54 @@ fn shown(
 
 /// Metadata of one name.
 pub(super) fn metadata(file: &OpenFile, name: &Name) -> Result<Metadata, Error> {
+    metadata_by(file, name, |_| Ok(None))
+}
+
+/// The same, after `before` was told what has the name: what the kernel is asked to tell of is opened by its path alone, which opens no data,
+/// mounts nothing, and breaks no lease.
+pub(super) fn metadata_after(
+    file: &OpenFile,
+    name: &Name,
+    before: &mut dyn FnMut(Seen<'_>),
+) -> Result<Metadata, Error> {
+    metadata_by(file, name, |found| {
+        let (id, born) = (identity(&found.stat), born(&found.stat));
+        let seen = |keeping| Seen { identity: id, kind: found.kind, birth: birth(&found.stat), keeping };
+        match file.volume.keeps(file.waits, mount(&found.stat), born) {
+            Keeps::Nothing => Ok(None),
+            Keeps::Untold => {
+                before(seen(Keeping::Untold));
+                Ok(None)
+            }
+            Keeps::Watched => {
+                let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                let fd = openat(found.directory, found.disk, flags, Mode::empty()).map_err(error)?;
+                let opened = stat(&fd).map_err(error)?;
+                if (identity(&opened), self::born(&opened), mount(&opened)) != (id, born, mount(&found.stat)) {
+                    // Another has the name by now: nothing is kept of either.
+                    return Ok(None);
+                }
+                before(seen(Keeping::Watched(fd.as_fd())));
+                stat(&fd).map(Some).map_err(error)
+            }
+        }
+    })
+}
+
+/// What has a name, which is neither a link nor of a kind that is not shown.
+struct Found<'a> {
+    directory: BorrowedFd<'a>,
+    disk: &'a [u8],
+    stat: Statx,
+    kind: Kind,
+}
+
+/// Metadata of one name; `again` may look at what was found once more.
+fn metadata_by(
+    file: &OpenFile,
+    name: &Name,
+    again: impl FnOnce(&Found<'_>) -> Result<Option<Statx>, Error>,
+) -> Result<Metadata, Error> {
     let directory = directory(file)?;
     if is_reserved(name.as_str()) {
         return Err(Error::NotFound);
@@ -108,9 +157,9 @@ pub(super) fn metadata(file: &OpenFile, name: &Name) -> Result<Metadata, Error> 
     if file_type(&stat) == FileType::Symlink {
         return of_link(&file.volume, directory, &disk);
     }
-    if kind(&stat).is_none() {
-        return Err(Error::NotFound);
-    }
+    let kind = kind(&stat).ok_or(Error::NotFound)?;
+    let found = Found { directory, disk: &disk, stat, kind };
+    let stat = again(&found)?.unwrap_or(found.stat);
     let mut path = format!("/proc/self/fd/{}/", directory.as_raw_fd()).into_bytes();
     path.extend_from_slice(&disk);
     let subject =

@@ -10,7 +10,6 @@ use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::{error, opening};
 use crate::directory::folder::{Folder, Handle, Reach, open_again};
-use crate::directory::keys::Keep;
 use crate::directory::names::{Wanted, is_reserved};
 use crate::directory::neighbours::Turn;
 use crate::directory::passing::Idle;
@@ -22,7 +21,7 @@ use crate::directory::stat::{Mount, Stamp, born, file_type, identity, mount, sta
 use crate::directory::subject::{Place, Subject};
 use crate::directory::synced::{Failed, Synced, UnderWay};
 use crate::directory::unfinished::is_unfinished;
-use crate::directory::volume::Volume;
+use crate::directory::volume::{Keeps, Volume};
 use crate::{Error, Held, Identity, Keeping, Kind, Name, Time, Use, Waits, waiting};
 
 /// A change of more than that takes long: what a shard does at most.
@@ -238,16 +237,12 @@ impl OpenFile {
         })
     }
 
-    /// Whether what is told of it may be kept. What is kept beside files changes without them, and a file without a time of birth cannot be
-    /// told from another that has its number later.
+    /// Whether what is told of it may be kept.
     pub(super) fn keeping(&self) -> Keeping<'_> {
-        if self.behind_link || !self.volume.is_roots(self.mount) || self.volume.keep != Keep::InAttributes {
-            return Keeping::Nothing;
-        }
-        match self.waits {
-            Waits::Always => Keeping::Untold,
-            Waits::Never | Waits::ForData if self.born == 0 => Keeping::Nothing,
-            Waits::Never | Waits::ForData => Keeping::Watched(self.fd()),
+        match self.volume.keeps(self.waits, self.mount, self.born) {
+            Keeps::Untold if !self.behind_link => Keeping::Untold,
+            Keeps::Watched if !self.behind_link => Keeping::Watched(self.fd()),
+            Keeps::Nothing | Keeps::Untold | Keeps::Watched => Keeping::Nothing,
         }
     }
 

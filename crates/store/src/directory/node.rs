@@ -17,7 +17,7 @@ use crate::directory::quota::Growth;
 use crate::directory::{contents, create, data, entries, metadata, remove, rename, renew, resolve, space};
 use crate::{
     Changes, ChooseOffset, Cursor, Destination, Error, Extents, Extras, Failed, Held, Identity, Keeping, Kind,
-    Metadata, Name, NamedNode, Names, NewNode, Node, Renewal, Replace, Take, Use, Waits, waiting,
+    Metadata, Name, NamedNode, Names, NewNode, Node, Renewal, Replace, Seen, Take, Use, Waits, waiting,
 };
 
 /// A file or directory.
@@ -265,6 +265,11 @@ impl Names for FileNode {
     fn entry_metadata(&self, name: &Name) -> Result<Metadata, Error> {
         waiting::may_wait("entry_metadata");
         entries::metadata(&self.file, name)
+    }
+
+    fn entry_metadata_after(&self, name: &Name, before: &mut dyn FnMut(Seen<'_>)) -> Result<Metadata, Error> {
+        waiting::may_wait("entry_metadata_after");
+        entries::metadata_after(&self.file, name, before)
     }
 
     fn child(&self, name: &Name, usage: Use) -> Result<Option<NamedNode>, Error> {

@@ -59,7 +59,7 @@ pub(super) fn stat<Fd: AsFd>(fd: Fd) -> Result<Statx, Errno> {
 /// What the kernel knows of a name in a directory, which is not followed.
 pub(super) fn stat_at<Fd: AsFd>(directory: Fd, name: &[u8]) -> Result<Statx, Errno> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-    statx(directory, name, flags, StatxFlags::BASIC_STATS | StatxFlags::BTIME)
+    statx(directory, name, flags, StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID)
 }
 
 /// Which file this is.

@@ -54,6 +54,16 @@ const UNIT_BYTES_MAX: u32 = 1 << 20;
 /// How coarse the times of change are on local file systems: more than a tick of a 100-Hz kernel.
 pub(super) const LOCAL_TICK: Duration = Duration::from_millis(20);
 
+/// Whether what is told of a file may be kept in memory, and who tells when it is so no more.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Keeps {
+    Nothing,
+    /// Nobody tells.
+    Untold,
+    /// The kernel does.
+    Watched,
+}
+
 /// A folder that is served.
 pub(super) struct Volume {
     pub(super) fence: Arc<Fence>,
@@ -342,6 +352,19 @@ impl Volume {
             self.locks_of(identity).note_device();
         }
         own.max(self.waits).max(Waits::ForData)
+    }
+
+    /// Whether what is told of a file may be kept. What is kept beside files changes without them, and a file without a time of birth cannot be
+    /// told from another that has its number later.
+    pub(super) fn keeps(&self, waits: Waits, mount: Mount, born: i128) -> Keeps {
+        if !self.is_roots(mount) || self.keep != Keep::InAttributes {
+            return Keeps::Nothing;
+        }
+        match waits {
+            Waits::Always => Keeps::Untold,
+            Waits::Never | Waits::ForData if born == 0 => Keeps::Nothing,
+            Waits::Never | Waits::ForData => Keeps::Watched,
+        }
     }
 
     /// True for the mount that the root lies on: what stands there is kept and watched with it.

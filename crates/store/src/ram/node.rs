@@ -11,7 +11,8 @@ use crate::ram::pages::Pages;
 use crate::ram::{ROOT_FILE, names};
 use crate::{
     Changes, ChooseOffset, Cursor, Destination, Entry, Error, Extents, Extras, Failed, Identity, Keeping, Kind,
-    Metadata, Name, NamedNode, Names, NewNode, Node, Renewal, Replace, Take, Use, Waits, copy, effort, fold, waiting,
+    Metadata, Name, NamedNode, Names, NewNode, Node, Renewal, Replace, Seen, Take, Use, Waits, copy, effort, fold,
+    waiting,
 };
 
 /// The most names that are shown in one go.
@@ -315,8 +316,13 @@ impl Names for RamNode {
     }
 
     fn entry_metadata(&self, name: &Name) -> Result<Metadata, Error> {
+        self.entry_metadata_after(name, &mut |_| {})
+    }
+
+    fn entry_metadata_after(&self, name: &Name, before: &mut dyn FnMut(Seen<'_>)) -> Result<Metadata, Error> {
         self.inode.may_wait("entry_metadata");
         let (_, inode) = self.inode.child(&fold(name.as_str()))?.ok_or(Error::NotFound)?;
+        before(Seen { identity: inode.identity, kind: inode.kind, birth: None, keeping: Keeping::Untold });
         let data = inode.data.read();
         Ok(inode.metadata(inode.kind, data.length(), data.allocated()))
     }

@@ -16,7 +16,7 @@ use store::{
 };
 use tempfile::TempDir;
 
-use crate::common::{entries, path};
+use crate::common::{all_entries, path};
 
 /// Few, so that they meet. No two are the same name in different case: of these the store itself hears some time later.
 const NAMES: [&str; 6] = ["a", "b", "LONGNA~1", "a\u{308}", "\u{e4}", ".c"];
@@ -200,7 +200,7 @@ impl Folder {
         let listed = |store: &dyn Store| {
             let Resolved::Found { node, .. } = store.resolve(&asked, Use::Read)? else { return Ok(Vec::new()) };
             let mut listed = Vec::new();
-            for entry in entries(&*node)? {
+            for entry in all_entries(&*node)? {
                 let known = node.names()?.entry_metadata(&entry.name)?;
                 listed.push((entry.name.as_str().to_owned(), Metadata { access: Time(0), ..known }));
             }

@@ -110,6 +110,17 @@ pub(crate) fn entries(node: &dyn Node) -> Result<Vec<Entry>, Error> {
     Ok(all)
 }
 
+/// The same, of which what is in memory is told from there.
+pub(crate) fn all_entries(node: &dyn Node) -> Result<Vec<Entry>, Error> {
+    let mut all = Vec::new();
+    let is_all = node.names()?.list_all(64, &mut |entry| {
+        all.push(entry);
+        ControlFlow::Continue(())
+    })?;
+    assert!(is_all, "{} names and more", all.len());
+    Ok(all)
+}
+
 /// Reads without waiting, or waits for what is too far away for that.
 pub(crate) fn read_at_once(node: &dyn Node, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
     match node.try_read_at(buffer, offset) {

@@ -8,6 +8,7 @@ mod append;
 mod behaviour;
 mod cached;
 mod cached_apart;
+mod cached_listed;
 mod delayed;
 mod directory;
 mod extras;

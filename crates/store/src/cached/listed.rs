@@ -1,0 +1,207 @@
+//! What is known of the names that a listing shows. A directory that was listed as a whole before has its names kept, and what each of them leads
+//! to, as long as nothing else has to go for that. For that nothing is opened, mounted or waited for: what has the name is told of by the kernel
+//! from then on, its metadata is asked for by its name, and all of that is void where the directory has had news of the name by then.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use super::entry::{Belief, Dated, Entry, ToldBy};
+use super::known::Leads;
+use super::node::CachedNode;
+use super::stripes::Asked;
+use super::{Shared, is_dotted};
+use crate::{Cursor, Entry as Listed, Error, Kind, Metadata, Name, Names, Seen, Take, fold};
+
+/// Directories that have more names are asked each time.
+const NAMES_MAX: usize = 4_096;
+
+/// A listing of an open directory.
+#[derive(Default)]
+pub(super) struct Listing {
+    /// What its names lead to is kept.
+    learns: AtomicBool,
+}
+
+/// What a directory has, while it is found out.
+struct Finding<'a> {
+    entry: &'a Arc<Entry>,
+    names: Vec<Listed>,
+    /// The directory was asked for them.
+    asked: Asked,
+    at: Instant,
+}
+
+impl CachedNode {
+    /// Lists all names: those that are known, or what there is, which is known from then on.
+    pub(super) fn list_whole(&self, pieces_max: usize, take: Take<'_>) -> Result<bool, Error> {
+        let entry = self.believed().filter(|entry| self.shared.is_told(entry));
+        if let Some(list) = entry.and_then(|entry| self.shared.known_list(entry)) {
+            self.listing.learns.store(true, Ordering::Relaxed);
+            return Ok(list.iter().cloned().try_for_each(take).is_continue());
+        }
+        let mut finding = entry.and_then(|entry| self.shared.begin_finding(entry));
+        self.listing.learns.store(finding.is_some(), Ordering::Relaxed);
+        let node = self.to_list()?;
+        let names = node.names()?;
+        let (mut cursor, mut count, mut all_taken) = (Cursor::default(), 0, true);
+        for _ in 0..pieces_max {
+            let more = names.list(&mut cursor, &mut |listed| {
+                count += 1;
+                if let Some(finding) = finding.as_mut().filter(|_| count <= NAMES_MAX) {
+                    finding.names.push(listed.clone());
+                }
+                let taken = take(listed);
+                all_taken &= taken.is_continue();
+                taken
+            })?;
+            if !all_taken {
+                break;
+            }
+            if !more {
+                if let Some(entry) = entry.filter(|_| count <= NAMES_MAX) {
+                    self.shared.known.note_listed(entry.identity);
+                    finding.filter(|_| !cursor.met_link).into_iter().for_each(|found| self.shared.end_finding(found));
+                }
+                return Ok(true);
+            }
+        }
+        self.listing.learns.store(false, Ordering::Relaxed);
+        Ok(false)
+    }
+
+    /// Metadata of a name that a listing has shown.
+    pub(super) fn listed(&self, name: &Name) -> Result<Metadata, Error> {
+        let names = self.own().names()?;
+        match self.believed() {
+            Some(entry) => self.shared.listed(entry, names, name, self.listing.learns.load(Ordering::Relaxed)),
+            None => names.entry_metadata(name),
+        }
+    }
+}
+
+impl Shared {
+    /// True where what others change of a file is told, or nobody does.
+    fn is_told(&self, entry: &Entry) -> bool {
+        entry.told_by == ToldBy::Kernel || self.belief() == Belief::Lasting
+    }
+
+    /// Which names a directory has, where that is known.
+    fn known_list(&self, directory: &Entry) -> Option<Arc<[Listed]>> {
+        let list = directory.list(self.belief())?;
+        self.known.lists.touch(directory.identity);
+        Some(list)
+    }
+
+    /// To find out which names a directory has, where it was listed before.
+    fn begin_finding<'a>(&self, entry: &'a Arc<Entry>) -> Option<Finding<'a>> {
+        if !self.known.was_listed(entry.identity) {
+            return None;
+        }
+        let asked = self.known.stripes.ask(self.known.slot(entry.identity))?;
+        Some(Finding { entry, names: Vec::new(), asked, at: Instant::now() })
+    }
+
+    fn end_finding(&self, found: Finding<'_>) {
+        let (known, entry) = (&self.known, found.entry);
+        let Some(list) = known.lists.keep(entry.identity, found.names) else { return };
+        // What has come while it was listed is not among them.
+        known.hear_now(self.home);
+        let mut facts = entry.facts.lock();
+        if known.is_alive(entry) && known.stripes.holds(found.asked) {
+            facts.names = Some(Dated::new(Arc::downgrade(&list), found.at));
+        }
+    }
+
+    fn listed(&self, directory: &Entry, names: &dyn Names, name: &Name, learns: bool) -> Result<Metadata, Error> {
+        let (known, belief) = (&self.known, self.belief());
+        let record = known.any_spelling(self.home, directory, name.as_str());
+        let is_its = record.as_ref().is_some_and(|record| *record.stored == *name.as_str());
+        let is_believed = record.as_ref().is_some_and(|record| known.is_believed(record, directory, belief));
+        match record.as_ref().map(|record| &record.leads) {
+            Some(Leads::To(entry)) if is_its => {
+                let kept = if is_believed { entry.metadata(is_dotted(Some(name.as_str())), belief) } else { None };
+                if let Some(metadata) = kept {
+                    return Ok(metadata);
+                }
+                if self.is_told(directory) && known.is_alive(entry) && known.is_told_of_metadata(entry) {
+                    let spelling = record.as_ref().map_or(name.as_str(), |record| &record.spelling);
+                    return self.learn_listed((directory, names), (spelling, name), Some(entry));
+                }
+            }
+            // Of that nothing is kept.
+            Some(Leads::Elsewhere) if is_its => return names.entry_metadata(name),
+            // Another name, which is the same in another case, has its place.
+            Some(_) if is_believed => return names.entry_metadata(name),
+            Some(_) | None => {}
+        }
+        if learns && self.is_told(directory) && known.has_room() {
+            self.learn_listed((directory, names), (name.as_str(), name), None)
+        } else {
+            names.entry_metadata(name)
+        }
+    }
+
+    /// Asks for the metadata of a name, and keeps that, and what the name leads to. That is `former`, of which the kernel tells already, or it is
+    /// to be found out. It is kept under the spelling that it is asked for by.
+    fn learn_listed(
+        &self,
+        (directory, names): (&Entry, &dyn Names),
+        (spelling, name): (&str, &Name),
+        former: Option<&Arc<Entry>>,
+    ) -> Result<Metadata, Error> {
+        let known = &self.known;
+        let (numbers, at) = (directory.names(), Instant::now());
+        let Some(of_name) = known.stripes.ask(known.slot_of_name(directory.identity, &fold(name.as_str()))) else {
+            return names.entry_metadata(name);
+        };
+        let mut found = former.and_then(|entry| self.begin_to_ask(entry));
+        let mut is_of_any = former.is_some();
+        let told = match former {
+            Some(_) => names.entry_metadata(name)?,
+            None => names.entry_metadata_after(name, &mut |seen| {
+                is_of_any = true;
+                found = self.begin_to_know(seen);
+            })?,
+        };
+        // What has the name by now is told of the directory.
+        known.hear_now(self.home);
+        let note =
+            |leads| known.note_name((self.home, directory), (spelling, name.as_str()), leads, (of_name, numbers, at));
+        let Some((entry, of_file)) = found else {
+            if !is_of_any {
+                note(Leads::Elsewhere);
+            }
+            return Ok(told);
+        };
+        let is_noted = told.identity == entry.identity && note(Leads::To(Arc::clone(&entry))).is_some();
+        if !is_noted {
+            // The kernel tells of a directory's end by its name alone: nothing is known of one that no name is known of.
+            if former.is_none() && entry.kind == Kind::Directory {
+                known.end(&entry);
+                known.drop_gone(Some(self.home));
+            }
+            return Ok(told);
+        }
+        let mut facts = entry.facts.lock();
+        if known.is_alive(&entry) && known.stripes.holds(of_file) && !known.is_written(entry.identity) {
+            facts.metadata = Some(Dated::new((told, is_dotted(Some(name.as_str()))), at));
+        }
+        Ok(told)
+    }
+
+    /// What has a name, from now on known, where its metadata may be.
+    fn begin_to_know(&self, seen: Seen<'_>) -> Option<(Arc<Entry>, Asked)> {
+        if self.known.is_written(seen.identity) {
+            return None;
+        }
+        let entry = self.known.entry_of(seen, self.home)?;
+        let may_be_known = self.known.may_know_metadata(&entry, seen.keeping);
+        self.begin_to_ask(&entry).filter(|_| may_be_known)
+    }
+
+    fn begin_to_ask(&self, entry: &Arc<Entry>) -> Option<(Arc<Entry>, Asked)> {
+        let asked = self.known.stripes.ask(self.known.slot(entry.identity))?;
+        Some((Arc::clone(entry), asked))
+    }
+}
