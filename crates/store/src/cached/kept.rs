@@ -10,9 +10,9 @@ use parking_lot::{Mutex, RwLock};
 use quick_cache::sync::Cache;
 use quick_cache::{DefaultHashBuilder, Lifecycle, UnitWeighter};
 
+use super::bounds::CacheBounds;
 use super::closers::Gone;
 use super::entry::Entry;
-use super::known::CacheBounds;
 use crate::{Identity, Kind, Node, Use};
 
 /// Which store something is known to: what another one has open is judged, counted and fenced in by that one.
@@ -136,10 +136,13 @@ impl KeptNodes {
 
     /// Keeps a file open no longer.
     pub(super) fn let_go(&self, file: Identity) {
-        let mut gone = Vec::new();
-        self.for_each_home(|home| gone.extend(self.nodes.remove(&(home, file))));
-        if !gone.is_empty() {
-            self.gone.lock().extend(gone.into_iter().map(|((home, _), kept)| (home, kept.node)));
+        self.for_each_home(|home| self.let_go_in(home, file));
+    }
+
+    /// The same for one store alone.
+    pub(super) fn let_go_in(&self, home: Home, file: Identity) {
+        if let Some((_, kept)) = self.nodes.remove(&(home, file)) {
+            self.gone.lock().push((home, kept.node));
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use super::entry::{Belief, Dated, Entry, ToldBy};
-use super::known::Leads;
+use super::named::Leads;
 use super::node::CachedNode;
 use super::stripes::Asked;
 use super::{Shared, is_dotted};

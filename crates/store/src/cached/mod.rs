@@ -15,6 +15,7 @@
 //! What is looked for once leaves no more than a mark where a watch would be needed: going through a large tree fills nothing.
 
 mod arrival;
+mod bounds;
 mod changing;
 mod closers;
 mod entry;
@@ -24,11 +25,13 @@ mod known;
 mod listed;
 mod lists;
 mod marks;
+mod named;
 mod names;
 mod news;
 mod node;
 mod stripes;
 mod walk;
+mod watching;
 mod writers;
 
 use std::path::{Path, PathBuf};
@@ -40,10 +43,11 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 
 pub use self::arrival::arrived;
+pub use self::bounds::CacheBounds;
 pub use self::entry::Belief;
 use self::entry::Entry;
 use self::kept::Home;
-pub use self::known::{CacheBounds, Known};
+pub use self::known::Known;
 use self::node::CachedNode;
 use self::walk::Walked;
 use crate::{Error, Facts, Guard, Identity, Listener, Node, Reach, Resolved, SharePath, Space, Store, Use, waiting};

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::entry::{Belief, Entry, ToldBy};
 use super::kept::is_shareable;
-use super::known::{Leads, Record};
+use super::named::{Leads, Record};
 use super::node::{CachedNode, own};
 use super::{Shared, Wait, is_dotted};
 use crate::{Error, Kind, Name, NamedNode, Names, Node, Resolved, Seen, SharePath, Use, effort, fold};
@@ -139,8 +139,10 @@ impl Shared {
         let ages = entry.told_by == ToldBy::Nobody && self.belief() != Belief::Lasting;
         self.known.kept.keep(self.home, entry, node, (usage, dotted), ages);
         // Who has ended it meanwhile, or switched this off, may have looked before.
-        if !self.known.is_alive(entry) || !self.is_on() {
+        if !self.known.is_alive(entry) {
             self.known.kept.let_go(entry.identity);
+        } else if !self.is_on() {
+            self.known.kept.let_go_in(self.home, entry.identity);
         }
         self.known.drop_gone(Some(self.home));
     }
