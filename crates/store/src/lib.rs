@@ -27,6 +27,7 @@
 //! # Ok::<(), Error>(())
 //! ```
 
+mod arrival;
 mod cached;
 mod copy;
 mod delayed;
@@ -47,7 +48,8 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use cached::{Belief, CacheBounds, CachedStore, Known, arrived};
+pub use arrival::arrived;
+pub use cached::{Belief, CacheBounds, CachedStore, Known};
 pub use delayed::DelayedStore;
 pub use directory::{DirectoryOptions, DirectoryStore, Look, limit_names};
 pub use error::{Error, Failed, Left};

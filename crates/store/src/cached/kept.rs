@@ -13,7 +13,7 @@ use quick_cache::{DefaultHashBuilder, Lifecycle, UnitWeighter};
 use super::bounds::CacheBounds;
 use super::closers::Gone;
 use super::entry::Entry;
-use crate::{Identity, Kind, Node, Use};
+use crate::{Identity, Keeping, Kind, Node, Use};
 
 /// Which store something is known to: what another one has open is judged, counted and fenced in by that one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -50,14 +50,12 @@ struct Kept {
     since: Option<Instant>,
 }
 
-/// True for nodes that several opens may have: no data is changed through them. Who lists a directory opens it once more for that.
+/// True for nodes that several opens may have: nothing is changed through them, and no listing stands in them.
 pub(super) fn is_shareable(kind: Kind, usage: Use) -> bool {
-    kind == Kind::Directory || usage < Use::ReadWrite
-}
-
-/// What is opened of that kind for that use: there is no data in a directory to be written.
-fn opened_for(kind: Kind, usage: Use) -> Use {
-    if kind == Kind::Directory { usage.min(Use::Read) } else { usage }
+    match kind {
+        Kind::Directory => usage == Use::Metadata,
+        Kind::File | Kind::Stream => usage < Use::ReadWrite,
+    }
 }
 
 impl KeptNodes {
@@ -105,7 +103,7 @@ impl KeptNodes {
     pub(super) fn get(&self, home: Home, entry: &Arc<Entry>, usage: Use, dotted: bool) -> Option<Arc<dyn Node>> {
         let kept = self.nodes.get(&(home, entry.identity)).filter(|_| is_shareable(entry.kind, usage))?;
         let is_meant = std::ptr::eq(kept.entry.as_ptr(), Arc::as_ptr(entry)) && kept.dotted == dotted;
-        (is_meant && kept.usage >= opened_for(entry.kind, usage)).then_some(kept.node)
+        (is_meant && kept.usage >= usage).then_some(kept.node)
     }
 
     /// Keeps an open node for others, and not for long where it `ages`.
@@ -117,13 +115,16 @@ impl KeptNodes {
         (usage, dotted): (Use, bool),
         ages: bool,
     ) {
-        let number = node.descriptor().map_or(0, |descriptor| descriptor.as_raw_fd());
+        let descriptor = match node.keeping() {
+            Keeping::Watched(descriptor) => Some(descriptor),
+            Keeping::Nothing | Keeping::Untold => node.descriptor(),
+        };
+        let number = descriptor.map_or(0, |descriptor| descriptor.as_raw_fd());
         if number > self.highest_descriptor.load(Ordering::Relaxed) {
             // Those that others want are the lowest that are free.
             return self.let_go_of_all();
         }
         let since = ages.then(Instant::now);
-        let usage = opened_for(entry.kind, usage);
         let kept = Kept { entry: Arc::downgrade(entry), node: Arc::clone(node), usage, dotted, since };
         let (key, mut evicted) = ((home, entry.identity), Vec::new());
         // What has that place would be dropped by the table.

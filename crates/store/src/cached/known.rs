@@ -9,7 +9,6 @@ use quick_cache::sync::Cache;
 use quick_cache::{DefaultHashBuilder, Lifecycle, Weighter};
 use rustix::io::Errno;
 
-use super::arrival;
 use super::bounds::{CacheBounds, ENTRY_BYTES, NAME_BYTES, WATCH_BYTES};
 use super::changing::{Changing, Part};
 use super::closers::Closers;
@@ -21,7 +20,7 @@ use super::named::{NameKey, OfName, Record};
 use super::news::{News, Watched};
 use super::stripes::{Slot, Stripes};
 use super::writers::Writers;
-use crate::{Identity, Keeping, Seen, Time, fold};
+use crate::{Identity, Keeping, Seen, Time, arrival, fold};
 
 /// Is no name: a directory that was listed has a mark under it.
 const AS_A_WHOLE: &str = "/";

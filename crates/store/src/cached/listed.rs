@@ -6,12 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use parking_lot::Mutex;
+
 use super::entry::{Belief, Dated, Entry, ToldBy};
 use super::named::Leads;
 use super::node::CachedNode;
 use super::stripes::Asked;
 use super::{Shared, is_dotted};
-use crate::{Cursor, Entry as Listed, Error, Kind, Metadata, Name, Names, Seen, Take, fold};
+use crate::{Cursor, Entry as Listed, Error, Kind, Metadata, Name, Names, Node, Seen, Take, fold};
 
 /// Directories that have more names are asked each time.
 const NAMES_MAX: usize = 4_096;
@@ -21,6 +23,8 @@ const NAMES_MAX: usize = 4_096;
 pub(super) struct Listing {
     /// What its names lead to is kept.
     learns: AtomicBool,
+    /// What is listed piece by piece, where the node is not its own: some file systems know their place by an open file's position alone.
+    in_pieces: Mutex<Option<Arc<dyn Node>>>,
 }
 
 /// What a directory has, while it is found out.
@@ -68,6 +72,17 @@ impl CachedNode {
         }
         self.listing.learns.store(false, Ordering::Relaxed);
         Ok(false)
+    }
+
+    /// Lists some names.
+    pub(super) fn list_piece(&self, cursor: &mut Cursor, take: Take<'_>) -> Result<bool, Error> {
+        let former = self.listing.in_pieces.lock().take().filter(|_| *cursor != Cursor::default());
+        let node = former.map_or_else(|| self.to_list(), Ok)?;
+        let more = node.names()?.list(cursor, take)?;
+        if more && self.is_shared {
+            *self.listing.in_pieces.lock() = Some(node);
+        }
+        Ok(more)
     }
 
     /// Metadata of a name that a listing has shown.
@@ -129,9 +144,7 @@ impl Shared {
                     return self.learn_listed((directory, names), (spelling, name), Some(entry));
                 }
             }
-            // Of that nothing is kept.
-            Some(Leads::Elsewhere) if is_its => return names.entry_metadata(name),
-            // Another name, which is the same in another case, has its place.
+            // Of that nothing is kept; or another name, which is the same in another case, has its place.
             Some(_) if is_believed => return names.entry_metadata(name),
             Some(_) | None => {}
         }
@@ -155,24 +168,28 @@ impl Shared {
         let Some(of_name) = known.stripes.ask(known.slot_of_name(directory.identity, &fold(name.as_str()))) else {
             return names.entry_metadata(name);
         };
-        let mut found = former.and_then(|entry| self.begin_to_ask(entry));
-        let mut is_of_any = former.is_some();
-        let told = match former {
-            Some(_) => names.entry_metadata(name)?,
-            None => names.entry_metadata_after(name, &mut |seen| {
-                is_of_any = true;
-                found = self.begin_to_know(seen);
-            })?,
+        let (found, told) = match former {
+            Some(entry) => {
+                let asked = self.begin_to_ask(entry, || known.is_told_of_metadata(entry));
+                (Found::Known(Arc::clone(entry), asked), names.entry_metadata(name)?)
+            }
+            None => {
+                let mut found = Found::Unknowable;
+                let told = names.entry_metadata_after(name, &mut |seen| found = self.begin_to_know(seen))?;
+                (found, told)
+            }
         };
         // What has the name by now is told of the directory.
         known.hear_now(self.home);
         let note =
             |leads| known.note_name((self.home, directory), (spelling, name.as_str()), leads, (of_name, numbers, at));
-        let Some((entry, of_file)) = found else {
-            if !is_of_any {
+        let (entry, of_file) = match found {
+            Found::Known(entry, asked) => (entry, asked),
+            Found::Unknowable => {
                 note(Leads::Elsewhere);
+                return Ok(told);
             }
-            return Ok(told);
+            Found::JustWritten => return Ok(told),
         };
         let is_noted = told.identity == entry.identity && note(Leads::To(Arc::clone(&entry))).is_some();
         if !is_noted {
@@ -183,6 +200,7 @@ impl Shared {
             }
             return Ok(told);
         }
+        let Some(of_file) = of_file else { return Ok(told) };
         let mut facts = entry.facts.lock();
         if known.is_alive(&entry) && known.stripes.holds(of_file) && !known.is_written(entry.identity) {
             facts.metadata = Some(Dated::new((told, is_dotted(Some(name.as_str()))), at));
@@ -190,18 +208,30 @@ impl Shared {
         Ok(told)
     }
 
-    /// What has a name, from now on known, where its metadata may be.
-    fn begin_to_know(&self, seen: Seen<'_>) -> Option<(Arc<Entry>, Asked)> {
-        if self.known.is_written(seen.identity) {
-            return None;
+    /// What has a name, from now on known.
+    fn begin_to_know(&self, seen: Seen<'_>) -> Found {
+        let known = &self.known;
+        if known.is_written(seen.identity) {
+            return Found::JustWritten;
         }
-        let entry = self.known.entry_of(seen, self.home)?;
-        let may_be_known = self.known.may_know_metadata(&entry, seen.keeping);
-        self.begin_to_ask(&entry).filter(|_| may_be_known)
+        let Some(entry) = known.entry_of(seen, self.home) else { return Found::Unknowable };
+        let asked = self.begin_to_ask(&entry, || known.may_know_metadata(&entry, seen.keeping));
+        Found::Known(entry, asked)
     }
 
-    fn begin_to_ask(&self, entry: &Arc<Entry>) -> Option<(Arc<Entry>, Asked)> {
-        let asked = self.known.stripes.ask(self.known.slot(entry.identity))?;
-        Some((Arc::clone(entry), asked))
+    /// To ask for the metadata of a file, where changes of that are told. That is looked at after the count of its changes: who begins to write it has
+    /// the kernel tell of its data no more.
+    fn begin_to_ask(&self, entry: &Entry, is_told: impl FnOnce() -> bool) -> Option<Asked> {
+        self.known.stripes.ask(self.known.slot(entry.identity)).filter(|_| is_told())
     }
+}
+
+/// What has a name.
+enum Found {
+    /// This, of which the metadata may be known where it was asked for.
+    Known(Arc<Entry>, Option<Asked>),
+    /// Nothing may be kept of it.
+    Unknowable,
+    /// It is being written.
+    JustWritten,
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use quick_cache::sync::Cache;
-use quick_cache::{DefaultHashBuilder, Weighter};
+use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
 use crate::{Entry as Listed, Identity};
 
@@ -12,7 +12,9 @@ const LIST_BYTES: u64 = 128;
 /// What a name takes beside its letters: its own part and that of the allocator.
 const NAME_BYTES: u64 = (size_of::<Listed>() + 16) as u64;
 /// One list has this part of all bytes at most.
-const PART_MAX: u64 = 16;
+const PART_MAX: u64 = 4;
+/// Each has an equal part of the bytes, and keeps no list that is larger. They are used once a listing.
+const SHARDS: usize = 2;
 
 pub(super) struct Lists(Cache<Identity, Arc<[Listed]>, OfList>);
 
@@ -28,7 +30,10 @@ impl Weighter<Identity, Arc<[Listed]>> for OfList {
 impl Lists {
     pub(super) fn new(bytes: u64) -> Self {
         let items = usize::try_from(bytes / (LIST_BYTES + 16 * NAME_BYTES)).unwrap_or(usize::MAX).max(1);
-        Lists(Cache::with(items, bytes, OfList, DefaultHashBuilder::default(), Default::default()))
+        let mut options = OptionsBuilder::new();
+        options.estimated_items_capacity(items).weight_capacity(bytes).shards(SHARDS);
+        let options = options.build().expect("all that has to be said was said");
+        Lists(Cache::with_options(options, OfList, DefaultHashBuilder::default(), Default::default()))
     }
 
     /// Keeps no more than so many bytes from now on.

@@ -14,7 +14,6 @@
 //!
 //! What is looked for once leaves no more than a mark where a watch would be needed: going through a large tree fills nothing.
 
-mod arrival;
 mod bounds;
 mod changing;
 mod closers;
@@ -42,7 +41,6 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 
-pub use self::arrival::arrived;
 pub use self::bounds::CacheBounds;
 pub use self::entry::Belief;
 use self::entry::Entry;

@@ -56,7 +56,7 @@ impl CachedNode {
 
 impl Names for CachedNode {
     fn list(&self, cursor: &mut Cursor, take: Take<'_>) -> Result<bool, Error> {
-        self.to_list()?.names()?.list(cursor, take)
+        self.list_piece(cursor, take)
     }
 
     fn list_all(&self, pieces_max: usize, take: Take<'_>) -> Result<bool, Error> {

@@ -1,6 +1,7 @@
 //! An open file, directory or stream of which what is known is kept.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -11,19 +12,25 @@ use rustix::fd::BorrowedFd;
 use super::Shared;
 use super::changing::Part;
 use super::entry::{Dated, Entry, Facts};
-use super::kept::is_shareable;
 use super::listed::Listing;
 use crate::{
     Changes, ChooseOffset, Destination, Error, Extents, Extras, Failed, Held, Identity, Keeping, Kind, Metadata, Names,
     Node, Renewal, Replace, Time, Use, Waits, waiting,
 };
 
+/// What is open of something that is known.
+pub(super) struct Opened {
+    pub(super) node: Arc<dyn Node>,
+    /// It is kept for others, too.
+    pub(super) is_shared: bool,
+}
+
 /// A node of the store behind the cache.
 pub(super) struct CachedNode {
     pub(super) shared: Arc<Shared>,
     node: Arc<dyn Node>,
     /// Others have the same node, and it is to be used for no more than reading.
-    is_shared: bool,
+    pub(super) is_shared: bool,
     /// The file opened once more, for what the shared node is not to be used for.
     for_write: OnceLock<Arc<dyn Node>>,
     /// What is known of the file, or of that whose stream it is.
@@ -60,14 +67,9 @@ impl CachedNode {
         CachedNode::open(shared, node, false, (entry, dotted))
     }
 
-    /// One of what is known, which is kept for others, too, unless it is to write with.
-    pub(super) fn opened(
-        shared: &Arc<Shared>,
-        node: Arc<dyn Node>,
-        (entry, dotted): (Arc<Entry>, bool),
-        usage: Use,
-    ) -> Arc<dyn Node> {
-        CachedNode::open(shared, node, is_shareable(entry.kind, usage), (Some(entry), dotted))
+    /// One of what is known.
+    pub(super) fn opened(shared: &Arc<Shared>, opened: Opened, (entry, dotted): (Arc<Entry>, bool)) -> Arc<dyn Node> {
+        CachedNode::open(shared, opened.node, opened.is_shared, (Some(entry), dotted))
     }
 
     /// A stream of this file.
@@ -80,10 +82,16 @@ impl CachedNode {
         self.for_write.get().unwrap_or(&self.node)
     }
 
-    /// The same to list with, whose position is not that of others: opened once more for as long as that takes, as an open is charged for one
-    /// descriptor.
+    /// The same to list with, whose position is not that of others.
     pub(super) fn to_list(&self) -> Result<Arc<dyn Node>, Error> {
-        if self.is_shared { self.shared.with_room(|| self.node.again(Use::Read)) } else { Ok(Arc::clone(&self.node)) }
+        if !self.is_shared {
+            return Ok(Arc::clone(&self.node));
+        }
+        match self.shared.with_room(|| self.node.again(Use::Read)) {
+            // It may be read no more, and was when it was opened.
+            Err(Error::Denied) => Ok(Arc::clone(&self.node)),
+            again => again,
+        }
     }
 
     /// What is known of the file, where it may be believed: all news have been heard.
@@ -129,15 +137,17 @@ impl CachedNode {
             return Ok(metadata);
         }
         self.check_may_ask()?;
-        if !known.may_know_metadata(entry, node.keeping()) {
-            return ask(node);
-        }
+        let may_be_known = Cell::new(false);
         self.learn(
             entry,
-            || node.metadata(),
+            || {
+                // After the count of its changes was looked at: who begins to write it has the kernel tell of its data no more.
+                may_be_known.set(known.may_know_metadata(entry, node.keeping()));
+                if may_be_known.get() { node.metadata() } else { ask(node) }
+            },
             |facts, metadata, at| {
                 // Who begins to write after this finds it and forgets it.
-                if !known.is_written(entry.identity) {
+                if may_be_known.get() && !known.is_written(entry.identity) {
                     facts.metadata = Some(Dated::new((*metadata, self.dotted), at));
                 }
             },

@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::entry::{Belief, Entry, ToldBy};
 use super::kept::is_shareable;
 use super::named::{Leads, Record};
-use super::node::{CachedNode, own};
+use super::node::{CachedNode, Opened, own};
 use super::{Shared, Wait, is_dotted};
 use crate::{Error, Kind, Name, NamedNode, Names, Node, Resolved, Seen, SharePath, Use, effort, fold};
 
@@ -21,7 +21,7 @@ pub(super) enum Walked {
 }
 
 /// What was learned of a name, and what is open for it.
-type Learned = (Arc<Record>, Option<Arc<dyn Node>>);
+type Learned = (Arc<Record>, Option<Opened>);
 
 /// How far a path was followed.
 struct Way {
@@ -74,8 +74,8 @@ impl Shared {
             match &record.leads {
                 Leads::To(next) => {
                     way.enter(next, &record.stored);
-                    if let Some(node) = opened.filter(|_| is_last) {
-                        let node = CachedNode::opened(self, node, (Arc::clone(next), way.dotted), usage);
+                    if let Some(opened) = opened.filter(|_| is_last) {
+                        let node = CachedNode::opened(self, opened, (Arc::clone(next), way.dotted));
                         return Ok(Walked::To(Resolved::Found { node, path: way.stored }));
                     }
                 }
@@ -101,7 +101,10 @@ impl Shared {
     /// What a name leads to with what is open for that use. `None` where something would have to be open and is not.
     fn open_for(&self, record: Arc<Record>, usage: Use) -> Option<Learned> {
         let open = match &record.leads {
-            Leads::To(entry) => Some(self.kept(entry, usage, is_dotted(Some(&record.stored)))?),
+            Leads::To(entry) => {
+                let node = self.kept(entry, usage, is_dotted(Some(&record.stored)))?;
+                Some(Opened { node, is_shared: true })
+            }
             Leads::Nowhere | Leads::Elsewhere => None,
         };
         Some((record, open))
@@ -132,6 +135,9 @@ impl Shared {
     }
 
     fn kept(&self, entry: &Arc<Entry>, usage: Use, dotted: bool) -> Option<Arc<dyn Node>> {
+        // What it lists is in memory: it need not be opened for that.
+        let is_listed = || entry.kind == Kind::Directory && entry.list(self.belief()).is_some();
+        let usage = if usage == Use::Read && is_listed() { Use::Metadata } else { usage };
         self.known.kept.get(self.home, entry, usage, dotted)
     }
 
@@ -149,8 +155,8 @@ impl Shared {
 
     /// A node of what is known, for that use: one that is kept open.
     pub(super) fn node(self: &Arc<Self>, entry: &Arc<Entry>, dotted: bool, usage: Use) -> Option<Arc<dyn Node>> {
-        let kept = self.kept(entry, usage, dotted)?;
-        Some(CachedNode::opened(self, kept, (Arc::clone(entry), dotted), usage))
+        let node = self.kept(entry, usage, dotted)?;
+        Some(CachedNode::opened(self, Opened { node, is_shared: true }, (Arc::clone(entry), dotted)))
     }
 
     /// Asks what a name leads to in the directory that the way has come to, and keeps that. Gives what is opened for it, too. `None` where it
@@ -204,7 +210,8 @@ impl Shared {
             self.known.kept.let_go(entry.identity);
             self.known.drop_gone(Some(self.home));
         }
-        Ok(noted.map(|record| (record, child)))
+        let is_shared = matches!(&leads, Leads::To(entry) if is_shareable(entry.kind, usage));
+        Ok(noted.map(|record| (record, child.map(|node| Opened { node, is_shared }))))
     }
 
     /// Asks what the last name of a path leads to, in the directory that is open, and keeps nothing of it.

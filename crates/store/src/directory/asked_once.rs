@@ -133,6 +133,7 @@ fn what_was_just_made_is_not_read_back() {
     let _alone = LONG_MAKING.lock();
     let make = |security: Option<&'static [u8]>| {
         move |place: &Place| {
+            crate::arrived();
             let node = place.make("new", security);
             assert_eq!(node.metadata().unwrap().attributes, 0x20);
             assert_eq!(node.extras().security_within(4096).unwrap().as_deref(), security);
@@ -144,6 +145,7 @@ fn what_was_just_made_is_not_read_back() {
     check("without one", [9, 10, 9], make(None));
     // It has attributes that it would not show anyway, and is looked at twice: of another machine's file they are asked for then.
     check("hidden", [10, 10, 11], |place| {
+        crate::arrived();
         let new = NewNode { kind: Kind::File, attributes: 2, security: Some(b"descriptor") };
         let node = place.missing("new").names().unwrap().create(&Name::new("new").unwrap(), new).unwrap();
         assert_eq!(node.metadata().unwrap().attributes, 2);

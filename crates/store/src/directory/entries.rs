@@ -121,7 +121,8 @@ pub(super) fn metadata_after(
             }
             Keeps::Watched => {
                 let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-                let fd = openat(found.directory, found.disk, flags, Mode::empty()).map_err(error)?;
+                // What cannot be opened is told all the same, and nothing is kept of it.
+                let Ok(fd) = openat(found.directory, found.disk, flags, Mode::empty()) else { return Ok(None) };
                 let opened = stat(&fd).map_err(error)?;
                 if (identity(&opened), self::born(&opened), mount(&opened)) != (id, born, mount(&found.stat)) {
                     // Another has the name by now: nothing is kept of either.

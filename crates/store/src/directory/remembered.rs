@@ -6,13 +6,15 @@
 //! changes within one tick of the file system's clock look alike: what was asked for within a tick of the last one is believed for a tick
 //! more, in which another program's change may go unseen.
 //!
-//! What a CREATE has asked for at its beginning, or has made itself, its next look is told where the times say that nobody has changed the file
-//! since: no more than once, and soon.
+//! What a CREATE has asked for at its beginning its next look is told where the times say that nobody has changed the file since: no more than
+//! once, and soon. What it has made itself, it is told as long as it is at that and at nothing else: who asks later may ask for what others
+//! have changed within the same tick.
 
 use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 
+use crate::arrival::{self, Errand};
 use crate::directory::file::OpenFile;
 use crate::directory::keys::Keep;
 use crate::directory::stat::Stamp;
@@ -41,8 +43,8 @@ struct Known<T> {
 enum Then {
     /// It had these times.
     Had(Stamp),
-    /// It was made, and it was this time.
-    Made(SystemTime),
+    /// It was made, for this, and it was this time.
+    Made(Option<Errand>, SystemTime),
 }
 
 /// For whom something is asked.
@@ -62,15 +64,16 @@ impl<T> Default for Remembered<T> {
 impl<T: Clone> Remembered<T> {
     /// Has the next who looks be told what was kept with a file as it was made. This process had set something kept with it `sets` times then.
     pub(super) fn made(&self, what: T, sets: u64) {
-        let (then, asked_at) = (Then::Made(SystemTime::now()), Instant::now());
+        let (then, asked_at) = (Then::Made(arrival::errand(), SystemTime::now()), Instant::now());
         *self.0.lock() = Some(Known { what, then, sets, asked_at, settled: false, is_of_create: true });
     }
 
-    /// What was kept with a file that was made within the tick, for the first who asks.
+    /// What was kept with a file that was made within the tick, for the first who asks, where that is who made it.
     pub(super) fn just_made(&self, file: &OpenFile) -> Option<T> {
         let sets = sets(file);
         let mut remembered = self.0.lock();
-        let known = remembered.as_mut().filter(|known| known.sets == sets && matches!(known.then, Then::Made(_)))?;
+        let is_made = |then: &Then| matches!(then, Then::Made(errand, _) if is_still(*errand));
+        let known = remembered.as_mut().filter(|known| known.sets == sets && is_made(&known.then))?;
         (std::mem::take(&mut known.is_of_create) && known.is_within_tick()).then(|| known.what.clone())
     }
 
@@ -99,7 +102,7 @@ impl<T: Clone> Remembered<T> {
         let may_have_made = waiting::is_allowed() || file.waits == Waits::Never;
         let is_same = match known.then {
             Then::Had(then) => then == now,
-            Then::Made(at) => may_have_made && !now.is_behind(at),
+            Then::Made(errand, at) => may_have_made && is_still(errand) && !now.is_behind(at),
         };
         let is_of_create = std::mem::take(&mut known.is_of_create);
         let is_believed = match file.waits {
@@ -141,6 +144,11 @@ impl<T: Clone> Remembered<T> {
         *self.0.lock() = what.map(|what| Known { what, then, sets, asked_at, settled, is_of_create });
         told
     }
+}
+
+/// True where this thread is still at what it was given to do then.
+fn is_still(errand: Option<Errand>) -> bool {
+    errand.is_some() && errand == arrival::errand()
 }
 
 /// How often this process has set something kept with a file.

@@ -769,3 +769,23 @@ fn who_must_not_wait_closes_nothing_that_lies_on_a_disk() {
         assert!(dropped.try_recv().is_ok(), "{kind:?}");
     }
 }
+
+#[test]
+fn what_another_program_changes_of_a_file_that_was_just_made_is_told_to_who_asks_next() {
+    for place in [tempfile::tempdir_in("/dev/shm").unwrap(), tempfile::tempdir().unwrap()] {
+        let store = DirectoryStore::open(place.path(), options()).unwrap();
+        for number in 0..100 {
+            store::arrived();
+            let name = format!("file {number}");
+            let new = NewNode { kind: Kind::File, attributes: 2, security: Some(b"made") };
+            let node = store.create(&path(&name), new).unwrap();
+            for (key, value) in [("user.multilane.sd", b"changed".as_slice()), ("user.multilane", b"")] {
+                setxattr(place.path().join(&name), key, value, XattrFlags::empty()).unwrap();
+            }
+            // Another request.
+            store::arrived();
+            assert_eq!(node.extras().security().unwrap().unwrap(), b"changed", "{number}");
+            assert_ne!(node.metadata().unwrap().attributes & 2, 2, "{number}");
+        }
+    }
+}
