@@ -88,6 +88,17 @@ fn signals_without_a_meaning_end_nothing() {
 }
 
 #[test]
+fn a_filter_of_the_log_that_means_nothing_is_an_error() {
+    let place = Place::new();
+    let refused = place.command(&["serve", "--listen", "127.0.0.1:0"]).env("MULTILANE_LOG", "bogus").output().unwrap();
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{said}");
+    assert!(said.contains("MULTILANE_LOG") && said.contains("\"bogus\" is no level"), "{said}");
+    assert!(said.contains("help: use a level (off, error, warn, info, debug, trace)"), "{said}");
+    assert!(!place.data.exists(), "nothing was begun");
+}
+
+#[test]
 fn first_start_makes_an_account_and_a_share() {
     let place = Place::new();
     let server = place.serve(&[]);

@@ -1,9 +1,11 @@
 //! The server's log, on standard error. It loses lines rather than to hold anybody up: threads that serve clients leave them in a queue, and
 //! so many of one kind are written in a time that nobody fills a disk by asking for them. What was lost is counted, and told.
 
+mod filter;
 mod limit;
 mod queue;
 
+use std::env;
 use std::io::{self, IsTerminal};
 use std::panic;
 use std::sync::Arc;
@@ -12,10 +14,11 @@ use std::time::{Duration, Instant};
 
 use control::Error;
 use tracing::{error, warn};
+use tracing_subscriber::fmt;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, fmt};
 
+use self::filter::Filter;
 use self::limit::Limit;
 use self::queue::{Lines, Queue};
 
@@ -32,14 +35,11 @@ pub(crate) struct Log {
 
 /// Begins to log, as `MULTILANE_LOG` has it.
 pub(crate) fn to_standard_error() -> Result<Log, Error> {
-    let filter = std::env::var("MULTILANE_LOG").unwrap_or_else(|_| "info".to_owned());
-    let filter = EnvFilter::try_new(&filter).map_err(|cause| {
-        Error::argument(format!("MULTILANE_LOG is not understood: {cause}"), "use a level such as info or debug")
-    })?;
+    let filter = wanted()?;
     let log = Log { queue: Arc::default(), limit: Limit::new(Instant::now()) };
     let ansi = io::stderr().is_terminal();
     let lines = fmt::layer().with_writer(Lines(Arc::clone(&log.queue))).with_ansi(ansi).log_internal_errors(false);
-    tracing_subscriber::registry().with(filter).with(log.limit.clone()).with(lines).init();
+    tracing_subscriber::registry().with(filter.targets()).with(log.limit.clone()).with(lines).init();
 
     let no_thread = |cause| Error::machine(format!("no thread for the log: {cause}"), "try again");
     let queue = Arc::clone(&log.queue);
@@ -51,6 +51,17 @@ pub(crate) fn to_standard_error() -> Result<Log, Error> {
     // What the standard library does writes to standard error itself, and waits there.
     panic::set_hook(Box::new(|panic| error!(%panic, "a bug; please report it")));
     Ok(log)
+}
+
+/// The filter that `MULTILANE_LOG` has; `info` where it has none.
+fn wanted() -> Result<Filter, Error> {
+    match env::var_os("MULTILANE_LOG").filter(|text| !text.is_empty()) {
+        Some(text) => text
+            .to_string_lossy()
+            .parse()
+            .map_err(|error: Error| Error::argument(format!("MULTILANE_LOG: {}", error.what()), error.remedy())),
+        None => Ok(Filter::default()),
+    }
 }
 
 fn tell(queue: &Queue, limit: &Limit) {
