@@ -141,7 +141,7 @@ impl Control {
         if std::mem::take(&mut self.is_replaced)
             && let Some(before) = &self.known
         {
-            info!("the catalog was replaced and is open anew: what it says now takes effect");
+            info!(name: "catalog_replaced", "the catalog was replaced and is open anew: what it says now takes effect");
             self.stores.lock().drop_disks_of_others(&before.shares, &snapshot.shares);
         }
         Ok((version, Arc::clone(self.known.insert(Arc::new(snapshot)))))
@@ -235,11 +235,11 @@ impl Control {
     /// Logs what is new about shares that are not served.
     fn tell_problems(&self, before: &[Problem]) {
         for Problem { share, problem, .. } in self.problems.iter().filter(|one| !one.served && !before.contains(one)) {
-            warn!(share, problem, "share is not served yet");
+            warn!(name: "share_not_served", share, reason = problem, "share is not served yet");
         }
         for Problem { share, .. } in before.iter().filter(|one| !one.served) {
             if !self.problems.iter().any(|one| one.share == *share && !one.served) {
-                info!(share, "share is served now, or deleted");
+                info!(name: "share_served", share, "share is served now, or deleted");
             }
         }
     }
@@ -279,7 +279,7 @@ pub fn first_start(catalog: &mut Catalog, folder: &DataFolder) -> Result<(), Err
         provision: None,
         limits: ShareLimits::default(),
     })?;
-    info!(account = FIRST_ACCOUNT, share = FIRST_SHARE, folder = %path.display(), "first start: made an account and a share");
+    info!(name: "first_start", account = FIRST_ACCOUNT, share = FIRST_SHARE, folder = %path.display(), "first start: made an account and a share");
     Ok(())
 }
 

@@ -33,7 +33,7 @@ pub fn reload(control: &Mutex<Control>, admin: &dyn Admin) -> Result<Vec<Problem
         looks.wait_out(began + HANGS_AFTER);
     }
     let problems = give(control, admin)?;
-    info!(shares_left_out = problems.iter().filter(|one| !one.served).count(), "catalog read again");
+    info!(name: "catalog_read", shares_left_out = problems.iter().filter(|one| !one.served).count(), "catalog read again");
     Ok(problems)
 }
 
@@ -104,7 +104,7 @@ impl Work {
             }
             while let Some(Err(cause)) = self.once() {
                 if told.as_ref() != Some(&cause) {
-                    error!(%cause, "the catalog was not read again: what it said before stays in effect");
+                    error!(name: "catalog_not_read", error = %cause, "the catalog was not read again: what it said before stays in effect");
                     told = Some(cause);
                 }
                 thread::sleep(PAUSE);

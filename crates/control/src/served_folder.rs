@@ -258,6 +258,7 @@ fn look(store: &DirectoryStore, path: &Path) -> Found {
         Ok(Look::Same) => Found::Same,
         Ok(Look::LockedAnew) => {
             warn!(
+                name: "folder_lock_replaced",
                 folder = %path.display(),
                 "another program has removed or replaced .multilane of a served folder: its lock is taken anew, what was kept there may be lost"
             );
@@ -297,7 +298,7 @@ impl State {
         let problem = match found {
             Found::Same => None,
             Found::Followed(place) => {
-                info!(folder = %path.display(), "another folder has taken the place of a served one and is served now");
+                info!(name: "folder_replaced", folder = %path.display(), "another folder has taken the place of a served one and is served now");
                 self.cached.iter().for_each(|cached| cached.forget());
                 self.place = Some(place);
                 None
@@ -322,7 +323,7 @@ impl State {
         };
         if let Some(problem) = problem.as_ref().filter(|problem| was_served && self.problem.as_ref() != Some(*problem))
         {
-            warn!(folder = %path.display(), problem, "something is wrong with a folder that is served; what is open in it stays");
+            warn!(name: "folder_faulty", folder = %path.display(), reason = problem, "something is wrong with a folder that is served; what is open in it stays");
         }
         self.problem = problem;
         self.store.is_some() != was_served

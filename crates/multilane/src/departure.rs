@@ -71,6 +71,7 @@ impl Departing {
         let patience = ANSWERS_WITHIN.saturating_sub(self.since.elapsed()).max(ANSWERS_AT_LEAST_WITHIN);
         if let Err(RecvTimeoutError::Timeout) = self.given_back.recv_timeout(patience) {
             warn!(
+                name: "data_folder_hangs",
                 "the data folder does not answer: it is free for the next server when it does, and the process is gone"
             );
         }

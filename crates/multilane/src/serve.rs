@@ -64,24 +64,24 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
 
     // What the command line changed before the socket was there to say so.
     if let Err(cause) = reload(&control, &*server.admin()) {
-        error!(%cause, "the catalog was not read again");
+        error!(name: "catalog_not_read", error = %cause, "the catalog was not read again");
     }
-    info!(?listen, data = %folder.path().display(), shares = configuration.shares.len(), "serving");
+    info!(name: "serving", ?listen, data = %folder.path().display(), shares = configuration.shares.len(), "serving");
     if let Err(cause) = announce(&folder, listen, &configuration, output) {
-        warn!(%cause, "nobody was told that the server is ready");
+        warn!(name: "ready_not_told", error = %cause, "nobody was told that the server is ready");
     }
     drop(configuration);
     // This thread waits for signals and for nothing else.
     while wishes.next() == Wish::Reload {
         reloader.reload();
     }
-    info!("ending");
+    info!(name: "ending", "ending");
     drop(reloader);
     let departing = departure.begin(socket, control);
     server.stop(PATIENCE);
     folders.let_go();
     departing.end();
-    info!("ended");
+    info!(name: "ended", "ended");
     Ok(())
 }
 
@@ -91,7 +91,7 @@ fn prevent_core_dumps() {
     // One byte is too little for a file, and to Linux the sign that no program gets the dump either; zero is not.
     let current = Some(maximum.map_or(1, |maximum| maximum.min(1)));
     if let Err(cause) = setrlimit(Resource::Core, Rlimit { current, maximum }) {
-        warn!(%cause, "core dumps, which hold keys, are not prevented");
+        warn!(name: "core_dumps_possible", error = %cause, "core dumps, which hold keys, are not prevented");
     }
 }
 
@@ -139,7 +139,7 @@ fn start(
     if rustix::process::geteuid().is_root() {
         match on(everywhere(PORT)) {
             Err(cause) if matches!(cause.kind(), ErrorKind::AddrInUse | ErrorKind::PermissionDenied) => {
-                warn!(%cause, "port {PORT} cannot be had, so clients need to name port {PORT_FREE_FOR_ALL}");
+                warn!(name: "port_taken", error = %cause, "port {PORT} cannot be had, so clients need to name port {PORT_FREE_FOR_ALL}");
             }
             started => return started.map_err(|cause| not_started(&cause)),
         }

@@ -52,7 +52,9 @@ impl Wishes {
         for signal in self.signals.forever() {
             match signal {
                 SIGHUP => return Wish::Reload,
-                SIGUSR1 | SIGUSR2 => tracing::info!(signal, "a signal without a meaning was passed over"),
+                SIGUSR1 | SIGUSR2 => {
+                    tracing::info!(name: "signal_ignored", signal, "a signal without a meaning was passed over")
+                }
                 _ => break,
             }
         }

@@ -76,7 +76,7 @@ impl AdminSocket {
         let listener = match bind(&path) {
             Ok(listener) => Some(listener),
             Err(cause) if is_full(&cause) => {
-                warn!(%cause, "no room for the admin socket: commands do not reach the server until there is some");
+                warn!(name: "admin_socket_waits", error = %cause, "no room for the admin socket: commands do not reach the server until there is some");
                 None
             }
             Err(cause) => return Err(Error::system("open the admin socket", &path, &cause)),
@@ -117,7 +117,7 @@ impl Desk {
                 return;
             }
             if let Err(cause) = accepted.and_then(|(stream, _)| self.welcome(stream)) {
-                warn!(%cause, "admin socket: a connection was not taken");
+                warn!(name: "admin_connection_refused", error = %cause, "admin socket: a connection was not taken");
                 thread::sleep(PAUSE);
             }
         }
@@ -137,7 +137,7 @@ impl Desk {
         let (desk, attended) = (Arc::clone(self), Arc::clone(&visitor));
         let spawned = thread::Builder::new().name("admin-command".to_owned()).spawn(move || {
             if let Err(cause) = desk.attend(&attended) {
-                warn!(%cause, "admin socket: a command was not answered");
+                warn!(name: "admin_command_unanswered", error = %cause, "admin socket: a command was not answered");
             }
             desk.forget(&attended);
         });
@@ -269,7 +269,7 @@ fn bind_later(path: &Path, ending: &AtomicBool) -> Option<UnixListener> {
             return None;
         }
         if let Ok(listener) = bind(path) {
-            info!("there is room for the admin socket now");
+            info!(name: "admin_socket_opened", "there is room for the admin socket now");
             return Some(listener);
         }
     }

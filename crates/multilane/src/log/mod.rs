@@ -49,7 +49,7 @@ pub(crate) fn to_standard_error() -> Result<Log, Error> {
     let teller = thread::Builder::new().name("log-lost".to_owned());
     teller.spawn(move || tell(&queue, &limit)).map_err(no_thread)?;
     // What the standard library does writes to standard error itself, and waits there.
-    panic::set_hook(Box::new(|panic| error!(%panic, "a bug; please report it")));
+    panic::set_hook(Box::new(|panic| error!(name: "panic", %panic, "a bug; please report it")));
     Ok(log)
 }
 
@@ -73,11 +73,11 @@ fn tell(queue: &Queue, limit: &Limit) {
 
 fn tell_once(queue: &Queue, limit: &Limit) {
     for (what, lines) in limit.take_left_out() {
-        warn!(lines, what, "lines of the log were left out: there were too many of one kind");
+        warn!(name: "log_lines_left_out", lines, what, "lines of the log were left out: there were too many of one kind");
     }
     let lines = queue.take_lost();
     if lines > 0 {
-        warn!(lines, "lines of the log were lost: whoever reads it does not keep up, or takes none");
+        warn!(name: "log_lines_lost", lines, "lines of the log were lost: whoever reads it does not keep up, or takes none");
     }
 }
 

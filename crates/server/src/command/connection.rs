@@ -278,7 +278,7 @@ impl Connection {
 
     /// A bug of ours is not to be anybody else's: this connection ends, the others go on.
     pub(crate) fn panicked(&self) {
-        tracing::error!(peer = %self.peer, "a panic ends this connection; please report it");
+        tracing::error!(name: "connection_panicked", peer = %self.peer, "a panic ends this connection; please report it");
         self.drop_silently();
     }
 

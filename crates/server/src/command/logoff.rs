@@ -13,6 +13,10 @@ use crate::state::durable::Parting;
 pub(crate) async fn handle(context: &Context) -> Outcome {
     let session = Arc::clone(context.session()?);
     let server = Arc::clone(context.server());
+    tracing::info!(
+        name: "signed_out", peer = %context.connection.peer, session = session.id.0, user = %session.user.load().name,
+        "signed out",
+    );
     context.connection.channels.borrow_mut().remove(&session.id);
     // "If Open.IsDurable is TRUE", or resilient, it waits for its client like after a lost connection.
     let rest = server.part(&session, Parting::Lost);

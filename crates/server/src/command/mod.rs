@@ -51,9 +51,26 @@ pub(crate) async fn dispatch(context: &Context, command: Command, bytes: &[u8]) 
             _ => context.file().ok().map(|(_, file)| file.name()),
         };
         let path = path.unwrap_or_default();
-        tracing::warn!(%fault, share, path, command = ?command, "this machine failed a request");
+        tell_fault(context, command, *fault, &share, &path);
     }
     outcome
+}
+
+/// What a disk lacks is told by itself: to make room is the operator's to do.
+fn tell_fault(context: &Context, command: Command, error: store::Error, share: &str, path: &str) {
+    let peer = &context.connection.peer;
+    let (session, user) = match context.session() {
+        Ok(session) => (session.id.0, session.user.load().name.clone()),
+        Err(_) => (0, String::new()),
+    };
+    match error {
+        store::Error::Full => {
+            tracing::warn!(name: "share_full", peer, session, user, share, path, ?command, "no room is left in a share: its disk or its quota is full");
+        }
+        _ => {
+            tracing::warn!(name: "request_failed", %error, peer, session, user, share, path, ?command, "this machine failed a request");
+        }
+    }
 }
 
 async fn hand_over(context: &Context, command: Command, bytes: &[u8]) -> Outcome {

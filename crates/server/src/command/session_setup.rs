@@ -99,7 +99,7 @@ pub(crate) async fn handle(context: &Context, message: &[u8]) -> Outcome {
         },
         Err(failure) => {
             let user = shortened(named.as_deref().unwrap_or(""));
-            tracing::info!(peer = %context.connection.peer, user, %failure, "sign-in refused");
+            tracing::info!(name: "sign_in_refused", peer = %context.connection.peer, user, reason = %failure, "sign-in refused");
             Err(setup.fail(context, failure).into())
         }
     }
@@ -115,7 +115,7 @@ async fn take_turn(context: &Context, user: &str) -> Result<Attempt, Refusal> {
         Ok(attempt) if attempt.wait.is_zero() => return Ok(attempt),
         Ok(attempt) if context.in_flight.may_wait() && frame_bytes <= WAITING_BYTES_MAX => attempt,
         Ok(_) | Err(TooMany) => {
-            tracing::info!(peer = %connection.peer, user = shortened(user), "sign-in refused unjudged: too many have failed");
+            tracing::info!(name: "sign_in_throttled", peer = %connection.peer, user = shortened(user), "sign-in refused unjudged: too many have failed");
             return Err(Status::INSUFFICIENT_RESOURCES.into());
         }
     };
@@ -261,7 +261,7 @@ impl Finished {
         let key = session.keys.signing_key(connection.negotiation.borrow().signing());
         let facts = connection.channel_facts(key.algorithm());
         connection.add_channel(session.add_channel(key, facts, 1, &server.placement)?);
-        tracing::info!(peer = %connection.peer, session = id.0, user = %user.name, "signed in");
+        tracing::info!(name: "signed_in", peer = %connection.peer, session = id.0, user = %user.name, account = %user.account, dialect = %format_args!("{:#06x}", session.dialect.0), "signed in");
         Ok(Reply { session: Some(id), ..Reply::new(body(session_flags(&session), token)) })
     }
 
@@ -318,7 +318,7 @@ fn renew(context: &Context, user: User, token: &[u8]) -> Outcome {
     if !session.user.load().is_same(&user) {
         return Err(Status::NOT_SUPPORTED.into());
     }
-    tracing::info!(peer = %context.connection.peer, session = session.id.0, user = %user.name, anonymous = user.is_anonymous, "signed in again");
+    tracing::info!(name: "signed_in_again", peer = %context.connection.peer, session = session.id.0, user = %user.name, anonymous = user.is_anonymous, "signed in again");
     let is_somebody = !user.is_anonymous;
     session.user.store(user.into());
     if is_somebody {

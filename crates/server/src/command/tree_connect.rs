@@ -9,7 +9,11 @@ use wire::status::Status;
 
 use crate::command::context::{Context, Outcome, Reply};
 use crate::state::refusal::Refusal;
+use crate::state::session::Session;
 use crate::state::tree::{READ_ONLY_ACCESS, Tree};
+
+/// Characters of a share's name that the log shows.
+const LOGGED_CHARS_MAX: usize = 80;
 
 pub(crate) fn handle(context: &Context, request: TreeConnectRequest<'_>) -> Outcome {
     let session = context.session()?;
@@ -36,14 +40,18 @@ fn connect(context: &Context, name: &str) -> Result<Option<Reply>, Refusal> {
     let (session, server) = (context.session()?, context.server());
     let configuration = server.configuration.load_full();
     let folded = store::fold(name);
-    let share =
-        configuration.shares.iter().find(|share| store::fold(&share.name) == folded).ok_or(Status::BAD_NETWORK_NAME)?;
+    let Some(share) = configuration.shares.iter().find(|share| store::fold(&share.name) == folded) else {
+        tell_refusal(context, session, name, "it is not served");
+        return Err(Status::BAD_NETWORK_NAME.into());
+    };
     let user = session.user.load_full();
     if !user.may_use(share) {
+        tell_refusal(context, session, name, "it is another account's");
         return Err(Status::ACCESS_DENIED.into());
     }
     let seals = session.dialect >= Dialect::SMB_3_0 && session.cipher().is_some();
     if share.seal_required && !seals {
+        tell_refusal(context, session, name, "it is for clients that encrypt");
         return Err(Status::ACCESS_DENIED.into());
     }
     let read_only = share.read_only || share.store.facts().read_only;
@@ -58,6 +66,13 @@ fn connect(context: &Context, name: &str) -> Result<Option<Reply>, Refusal> {
     let sealed = if share.seal_required { ShareFlags::ENCRYPT_DATA } else { ShareFlags::NONE };
     let listed = if share.access_based { ShareFlags::ACCESS_BASED_DIRECTORY_ENUM } else { ShareFlags::NONE };
     Ok(Some(reply(&tree, ShareType::DISK, sealed | listed | ShareFlags::MANUAL_CACHING)))
+}
+
+fn tell_refusal(context: &Context, session: &Session, name: &str, reason: &str) {
+    tracing::info!(
+        name: "share_refused", peer = %context.connection.peer, session = session.id.0, user = %session.user.load().name,
+        share = name.chars().take(LOGGED_CHARS_MAX).collect::<String>(), reason, "a share was refused",
+    );
 }
 
 /// The second part of `\\server\share`.

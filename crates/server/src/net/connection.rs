@@ -19,7 +19,7 @@ use wire::ids::SessionId;
 use crate::command::connection::{Connection, Disconnect, Ending};
 use crate::command::migrated::MigratedConnection;
 use crate::net::delivery::Deliveries;
-use crate::net::patience::{self, Advice, Patience};
+use crate::net::patience::{self, Advice, HUNG_UP, Patience};
 use crate::net::transport::Transport;
 use crate::request::answer;
 use crate::request::finding::{Finding, Opened};
@@ -155,6 +155,7 @@ impl Endpoint {
             self.leave(session);
         }
         if messages.ends && self.is_stranger() {
+            tracing::info!(name: "stranger_ended", peer = %self.peer, "a connection on which nobody has signed in made room for others");
             self.end(Ending::Now);
         }
     }
@@ -220,10 +221,36 @@ impl Endpoint {
             tracing::debug!(peer = %self.peer, shard = migrated.origin.shard, "connection moves");
             return Some((stream, migrated));
         }
-        tracing::debug!(peer = %self.peer, reason = end.0, "connection ended");
+        self.tell_end(end);
         inbox.clear(&self.buffers);
         self.ended_in_turns().await;
         None
+    }
+
+    /// Tells the end of each channel here whose session has not ended before it.
+    fn tell_end(&self, end: Disconnect) {
+        tracing::debug!(peer = %self.peer, reason = end.0, "connection ended");
+        for session in self.channels.borrow().values().map(|channel| &channel.session) {
+            if !session.has_ended() {
+                let channels_left = session.channel_count().saturating_sub(1);
+                tracing::info!(
+                    name: "channel_ended", peer = %self.peer, session = session.id.0, user = %session.user.load().name,
+                    reason = end.0, channels_left, "a channel ended",
+                );
+            }
+        }
+    }
+
+    /// Tells of a client that is likely to be gone, or its network.
+    fn tell_dead(&self, end: Disconnect) {
+        if end != HUNG_UP {
+            tracing::warn!(name: "connection_dead", peer = %self.peer, reason = end.0, "a connection was given up");
+        }
+    }
+
+    /// Tells of a client that breaks the protocol.
+    fn tell_breach(&self, end: Disconnect) {
+        tracing::info!(name: "protocol_broken", peer = %self.peer, reason = end.0, "a client broke the protocol; its connection ends");
     }
 
     /// Ends what lived on the connection.
@@ -315,12 +342,19 @@ impl Endpoint {
         loop {
             self.flush_notifications();
             // What was broken before is told before more is answered.
-            let batch = if self.has_unopened() { Batch::Full } else { self.process_batch(task, inbox)? };
+            let batch = if self.has_unopened() {
+                Batch::Full
+            } else {
+                self.process_batch(task, inbox).inspect_err(|end| self.tell_breach(*end))?
+            };
             let drained = self.send(task, stream)?;
             let passed_on = self.outbox.borrow().passed_on();
             self.allowance.note_taken(drained);
             let has_another_way = |notification: &Notification| self.has_another_way(notification);
-            self.deliveries.borrow_mut().advance(task, stream, passed_on, drained, has_another_way)?;
+            self.deliveries
+                .borrow_mut()
+                .advance(task, stream, passed_on, drained, has_another_way)
+                .inspect_err(|end| self.tell_dead(*end))?;
             self.check_ending(drained)?;
             if self.is_moving() && drained && self.deferred.borrow().is_none() && self.decide_to_move() {
                 return Err(MOVES);
@@ -367,7 +401,8 @@ impl Endpoint {
             if self.allowance.is_to_give_up_waits(self.in_flight.held_by_waits()) {
                 self.in_flight.cancel_waits_that_hold();
             }
-            let advice = self.patience.borrow_mut().advance(task, stream, state)?;
+            let advice =
+                self.patience.borrow_mut().advance(task, stream, state).inspect_err(|end| self.tell_dead(*end))?;
             if advice == Advice::CancelWaits {
                 self.in_flight.cancel_waits();
             }
@@ -580,7 +615,7 @@ impl Endpoint {
                 Poll::Ready(Err(error)) if of_file && unsendable::is_of_file(&error) => {
                     if let Next::File { node, offset, .. } = outbox.next() {
                         self.server.unsendable.add(node.identity());
-                        tracing::error!(%error, file = path_of(node), offset, peer = %self.peer, "a file could not be sent as it was promised; the connection ends");
+                        tracing::error!(name: "file_not_sent", %error, file = path_of(node), offset, peer = %self.peer, "a file could not be sent as it was promised; the connection ends");
                     }
                     return Err(Disconnect("a file could not be sent"));
                 }

@@ -23,6 +23,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How often the kernel is asked what its queue has delivered, where it takes nothing, or may have delivered all.
 const ASK_EVERY: Duration = Duration::from_secs(5);
 
+/// No sign of a client that is lost: it has said that it goes.
+pub(crate) const HUNG_UP: Disconnect = Disconnect("the client hung up");
+
 /// What a connection waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct State {
@@ -131,7 +134,7 @@ impl Patience {
             return Ok(Advice::Wait);
         }
         if state.is_stalled && stream.has_hung_up() {
-            return Err(Disconnect("the client hung up"));
+            return Err(HUNG_UP);
         }
         let now = Instant::now();
         let is_asked = self.asked.is_none_or(|asked| now >= asked + ASK_EVERY);

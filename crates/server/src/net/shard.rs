@@ -101,7 +101,7 @@ impl Shards {
         self.stop.send_replace(Some(Ending::Now));
         for thread in self.threads {
             if thread.join().is_err() {
-                tracing::error!("a shard panicked");
+                tracing::error!(name: "shard_panicked", "a shard panicked; please report it");
             }
         }
     }
@@ -132,7 +132,7 @@ impl Shard {
         let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
             Err(error) => {
-                tracing::error!(%error, shard = self.index, "a shard has no runtime");
+                tracing::error!(name: "shard_not_started", %error, shard = self.index, "a shard has no runtime");
                 return;
             }
         };
@@ -208,7 +208,7 @@ impl Shard {
         let stream = match tokio::net::TcpStream::from_std(arrival.stream) {
             Ok(stream) => stream,
             Err(error) => {
-                tracing::warn!(%error, "a connection was lost on its way to its shard");
+                tracing::warn!(name: "connection_lost_inside", %error, "a connection was lost on its way to its shard");
                 dispatcher.lost(arrival.migrated);
                 return;
             }
@@ -254,7 +254,7 @@ async fn accept(
     let listener = match tokio::net::TcpListener::from_std(socket) {
         Ok(listener) => listener,
         Err(error) => {
-            tracing::error!(%error, "an address cannot be listened on");
+            tracing::error!(name: "address_not_served", %error, "an address cannot be listened on");
             return;
         }
     };
@@ -271,7 +271,7 @@ async fn accept(
                 Err(error) => {
                     // What is kept open for files makes room for who comes.
                     store::Known::of_process().make_room();
-                    tracing::warn!(%error, "a connection could not be accepted; are there descriptors left (ulimit -n)?");
+                    tracing::warn!(name: "accept_failed", %error, "a connection could not be accepted; are there descriptors left (ulimit -n)?");
                     dispatcher.server.strangers.end_one();
                     tokio::time::sleep(ACCEPT_REST).await;
                 }
@@ -304,8 +304,9 @@ impl Dispatcher {
         migrated.stranger = self.server.strangers.enter(from, &migrated.mailbox, room);
         if migrated.stranger.is_none() {
             tracing::warn!(
-                total,
-                connections,
+                name: "connection_limit_reached",
+                connections = total,
+                connections_max = connections,
                 peer = migrated.origin.peer,
                 "too many connections; a new one was refused"
             );
@@ -321,7 +322,7 @@ impl Dispatcher {
         let stream = match stream.into_std() {
             Ok(stream) => stream,
             Err(error) => {
-                tracing::warn!(%error, "a connection was lost on its way to its shard");
+                tracing::warn!(name: "connection_lost_inside", %error, "a connection was lost on its way to its shard");
                 return self.lost(migrated);
             }
         };

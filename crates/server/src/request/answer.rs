@@ -30,7 +30,7 @@ pub(crate) fn queue(responder: &Responder, length: usize, seal: Option<&Channel>
     if let Some(channel) = seal
         && !channel.seal(body)
     {
-        tracing::error!(session = channel.session.id.0, "a session can seal no more; its connection ends");
+        tracing::error!(name: "session_seals_no_more", session = channel.session.id.0, "a session can seal no more; its connection ends");
         responder.end(Ending::Now);
         return;
     }
@@ -148,7 +148,7 @@ fn frame(responder: &Responder, placed: &mut Placed, is_sealed: bool) -> Option<
 fn prefix(responder: &Responder, bytes: usize) -> Option<[u8; PREFIX_LENGTH]> {
     let prefix = frame_prefix(bytes);
     if prefix.is_err() {
-        tracing::error!(bytes, "a reply is longer than a frame can say");
+        tracing::error!(name: "reply_too_long", bytes, "a reply is longer than a frame can say");
         responder.end(Ending::Now);
     }
     prefix.ok()
@@ -170,6 +170,6 @@ fn push(responder: &Responder, buffer: Buffer, frame: Range<usize>, charge: Opti
 }
 
 fn seals_no_more(responder: &Responder, channel: &Channel) {
-    tracing::error!(session = channel.session.id.0, "a session can seal no more; its connection ends");
+    tracing::error!(name: "session_seals_no_more", session = channel.session.id.0, "a session can seal no more; its connection ends");
     responder.end(Ending::Now);
 }

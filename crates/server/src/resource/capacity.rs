@@ -129,7 +129,7 @@ impl Capacity {
             Ok(()) => maximum,
             Err(error) => {
                 let cause = io::Error::from(error);
-                tracing::warn!(%cause, ?current, "the limit of descriptors cannot be raised");
+                tracing::warn!(name: "descriptor_limit_fixed", error = %cause, descriptors = current, "the limit of descriptors cannot be raised");
                 current
             }
         };
@@ -138,12 +138,16 @@ impl Capacity {
         let capacity = Capacity::of(descriptors, memory);
         if descriptors < DESCRIPTORS_MIN {
             tracing::warn!(
+                name: "descriptors_few",
+                descriptors, descriptors_min = DESCRIPTORS_MIN,
                 "{descriptors} descriptors are left to the server, which may end for want of them: allow it {DESCRIPTORS_MIN} at least, by `ulimit -n`"
             );
         }
         if memory < MEMORY_MIN {
             let (left, needed, empty) = (memory >> 20, MEMORY_MIN >> 20, memory::empty_addresses() >> 20);
             tracing::warn!(
+                name: "memory_little",
+                memory_mib = left, memory_min_mib = needed,
                 "{left} MiB of memory are left to the server, which may end for want of them: allow it {needed} MiB, by \
                  `ulimit -d` or a container rather than by `ulimit -v`, of which {empty} MiB go to addresses that hold nothing"
             );

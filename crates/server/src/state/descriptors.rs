@@ -230,9 +230,9 @@ impl Descriptors {
         }
         let is_last = told.len() == TOLD_MAX;
         drop(told);
-        tracing::warn!(%share, ?path, %why, "a security descriptor cannot be used: it grants nothing to users");
+        tracing::warn!(name: "descriptor_unusable", %share, path = path.to_string(), reason = %why, "a security descriptor cannot be used: it grants nothing to users");
         if is_last {
-            tracing::warn!("files with such descriptors are not told of any more: there are too many");
+            tracing::warn!(name: "descriptors_unusable", "files with such descriptors are not told of any more: there are too many");
         }
     }
 }

@@ -81,7 +81,7 @@ impl Drop for Reading {
 /// Reads the machine's interfaces. Where they cannot be read nothing is told, and clients stay with the address they know.
 fn read() -> Vec<LocalInterface> {
     netif::of_this_machine().unwrap_or_else(|error| {
-        tracing::warn!(%error, "the network interfaces cannot be read");
+        tracing::warn!(name: "interfaces_unreadable", %error, "the network interfaces cannot be read");
         Vec::new()
     })
 }

@@ -39,7 +39,7 @@ impl From<Malformed> for Refusal {
 /// The fault is this machine's: nothing is said against the client, and what it has stays.
 impl From<secure::RandomFault> for Refusal {
     fn from(fault: secure::RandomFault) -> Self {
-        tracing::error!(%fault, "a client was refused");
+        tracing::error!(name: "randomness_missing", error = %fault, "a client was refused: this machine gives no random numbers");
         Status::INSUFFICIENT_RESOURCES.into()
     }
 }

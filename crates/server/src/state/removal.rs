@@ -73,7 +73,7 @@ impl LastOpen {
             }
             Err(error) => {
                 let path = self.path.name();
-                tracing::warn!(%error, %share, path, "what was to be deleted on close is still there, or may come back after a loss of power");
+                tracing::warn!(name: "deletion_undone", %error, %share, path, "what was to be deleted on close is still there, or may come back after a loss of power");
                 Err(error)
             }
         }

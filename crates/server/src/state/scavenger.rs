@@ -19,7 +19,7 @@ pub(crate) async fn scavenge(server: Arc<Shared>) {
     loop {
         let expired = server.durables.take_expired(Instant::now());
         for open in &expired {
-            tracing::info!(open = open.id.0, user = %open.user.name, share = %open.tree.share, "an open was not reclaimed in time");
+            tracing::info!(name: "open_expired", open = open.id.0, user = %open.user.name, share = %open.tree.share, "an open was not reclaimed in time");
         }
         server.close_on_pool(expired);
         if try_at.is_some_and(|at| at <= Instant::now()) {

@@ -284,6 +284,7 @@ impl Known {
         {
             if error == Errno::NOSPC && !self.told_of_no_watch.swap(true, Ordering::Relaxed) {
                 tracing::warn!(
+                    name: "watches_used_up",
                     "the kernel watches no more files: of others nothing is kept in memory (fs.inotify.max_user_watches)"
                 );
             }
@@ -308,7 +309,7 @@ impl Known {
     fn begin_to_hear(&self) -> Option<News> {
         let begun = News::begin();
         let begun = begun.and_then(|news| news.start(Weak::clone(&self.me)).map(|()| news));
-        begun.inspect_err(|error| tracing::warn!(%error, "nothing is kept in memory of files: changes by other programs cannot be heard of")).ok()
+        begun.inspect_err(|error| tracing::warn!(name: "watches_missing", %error, "nothing is kept in memory of files: changes by other programs cannot be heard of")).ok()
     }
 
     /// Others have changed the data of a file.

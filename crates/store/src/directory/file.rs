@@ -290,7 +290,7 @@ impl OpenFile {
             if is_first {
                 let place = self.volume.place_of(self.fd()).unwrap_or_default();
                 let file = String::from_utf8_lossy(&place).into_owned();
-                tracing::error!(%error, file, "what was written may be lost; each FLUSH fails until all have closed the file");
+                tracing::error!(name: "write_lost", %error, file, "what was written may be lost; each FLUSH fails until all have closed the file");
             }
             error
         })

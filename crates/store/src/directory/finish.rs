@@ -54,12 +54,12 @@ impl SidesOf {
 pub(super) fn finish(volume: &Arc<Volume>, folder: BorrowedFd<'_>, (mark, sides): (&str, &SidesOf)) {
     if mark.starts_with(REPLACED) {
         if let Err(error) = finish_replacing(volume, folder, mark) {
-            tracing::warn!(%error, "{RESERVED}/{mark} leads to a file and a directory in each other's place: they cannot be put back yet");
+            tracing::warn!(name: "leftover_kept", %error, "{RESERVED}/{mark} leads to a file and a directory in each other's place: they cannot be put back yet");
         }
         return;
     }
     if let Err(error) = finish_naming(volume, folder, (mark, sides)) {
-        tracing::warn!(%error, "what {RESERVED}/{mark} is about may belong to nothing and keep its room: its file is not where it was, or cannot be looked at");
+        tracing::warn!(name: "leftover_kept", %error, "what {RESERVED}/{mark} is about may belong to nothing and keep its room: its file is not where it was, or cannot be looked at");
     }
 }
 

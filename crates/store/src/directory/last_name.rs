@@ -131,7 +131,7 @@ impl<'a> Losing<'a> {
         }
         let file = homes::path(&self.subject).unwrap_or_default();
         let file = String::from_utf8_lossy(&file);
-        tracing::warn!(?file, cause, "what was kept in {RESERVED} for a file stays there");
+        tracing::warn!(name: "leftover_kept", file = &*file, error = cause, "what was kept in {RESERVED} for a file stays there");
     }
 
     /// Who has it open may have made more since it was looked at. Who does so from now on sees that it has no name. Where it cannot be told what

@@ -57,7 +57,7 @@ fn sweep_all(volume: &Weak<Volume>, is_meant: impl Fn(&str) -> bool) {
     let look = |volume: Arc<Volume>| match leftovers(&volume, is_meant) {
         Ok(found) => Some(found),
         Err(error) => {
-            tracing::warn!(%error, "what was left in {RESERVED} cannot be looked for, and stays until the folder is served again");
+            tracing::warn!(name: "leftover_kept", %error, "what was left in {RESERVED} cannot be looked for, and stays until the folder is served again");
             None
         }
     };
@@ -105,7 +105,7 @@ fn remove(volume: &Arc<Volume>, folder: &OwnedFd, (name, sides): (&str, &SidesOf
         None if marks::is_mark(name) => finish::finish(volume, folder.as_fd(), (name, sides)),
         None => {
             if let Err(error) = remove_link(volume, folder.as_fd(), name) {
-                tracing::warn!(%error, "{RESERVED}/{name} may be a file's last name, and keep its room: it cannot be looked at or removed yet");
+                tracing::warn!(name: "leftover_kept", %error, "{RESERVED}/{name} may be a file's last name, and keep its room: it cannot be looked at or removed yet");
             }
         }
     }

@@ -38,7 +38,7 @@ pub(super) fn note<'a>(named: impl IntoIterator<Item = &'a Statx>) {
         }
         uncounted.push(volume);
     });
-    tracing::warn!("a file system that is served does not say how many names a file has: each is taken to have one");
+    tracing::warn!(name: "link_counts_missing", "a file system that is served does not say how many names a file has: each is taken to have one");
 }
 
 /// What the kernel said of a file, with a name where that is not counted.

@@ -41,7 +41,7 @@ static KNOWN: LazyLock<Arc<ArcSwap<Table>>> = LazyLock::new(|| {
         }
     };
     if let Err(error) = threads::start(thread::Builder::new().name("multilane-mounts".into()), follow) {
-        tracing::warn!(%error, "what is mounted below a share from now on is taken for the share's own device");
+        tracing::warn!(name: "mounts_unknown", %error, "what is mounted below a share from now on is taken for the share's own device");
     }
     known
 });

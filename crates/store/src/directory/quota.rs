@@ -76,7 +76,7 @@ impl Quota {
         let missed = walk(|step| Some(open(fence, step)), |_, stat| total += part_bytes(stat));
         if let Some(Missed { denied, lost, error: Some(error) }) = missed {
             let folder = folder.display();
-            tracing::warn!(%folder, denied, lost, %error, "what could not be looked at does not count for the share's quota");
+            tracing::warn!(name: "quota_incomplete", %folder, denied, lost, %error, "what could not be looked at does not count for the share's quota");
         }
         let used = Arc::new(Used(AtomicU64::new(total)));
         let nameless = Nameless::new(Arc::clone(&used), Recount::new(began.elapsed()));

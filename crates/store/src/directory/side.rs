@@ -116,7 +116,7 @@ pub(super) fn removable<'a>(subject: &Subject<'a>, side: &SideName) -> Result<Op
         }
         Ok(None) => Ok(None),
         Err(error @ Error::Denied) => {
-            tracing::warn!(%error, "{RESERVED}/{name} may belong to nothing soon and keep its room: nobody may look at it");
+            tracing::warn!(name: "leftover_kept", %error, "{RESERVED}/{name} may belong to nothing soon and keep its room: nobody may look at it");
             Ok(None)
         }
         Err(error) => Err(error),
@@ -239,7 +239,7 @@ pub(super) fn unlink_named(volume: &Volume, folder: BorrowedFd<'_>, name: &str) 
 }
 
 pub(super) fn tell_it_stays(name: &str, cause: &dyn std::fmt::Display) {
-    tracing::warn!(%cause, "{RESERVED}/{name} belongs to nothing any more and keeps its room: it cannot be removed");
+    tracing::warn!(name: "leftover_kept", error = %cause, "{RESERVED}/{name} belongs to nothing any more and keeps its room: it cannot be removed");
 }
 
 /// The side file of a file without a name: it goes when this is dropped, or when the folder is served again.

@@ -66,7 +66,7 @@ impl Undo {
         let mut left = if self.is_short { Left::Changed } else { Left::AsItWas };
         for made in self.made.iter().rev() {
             if let Err(error) = made.put_back(subject, self.bits) {
-                tracing::warn!(%error, key = made.key, "what is kept with a file could not be put back after a change that failed");
+                tracing::warn!(name: "change_not_undone", %error, key = made.key, "what is kept with a file could not be put back after a change that failed");
                 left = Left::Changed;
             }
         }

@@ -46,7 +46,7 @@ async fn ask(context: &Context, asking: Asking, file: &FileOpen) -> Result<(), R
         Ok((guard, false)) => asking.answer(Ear::Listens(guard)),
         Err(error) => {
             // The server's own changes are told all the same. The next watch asks again.
-            tracing::warn!(%error, "what other programs change in a watched directory is not told");
+            tracing::warn!(name: "changes_not_watched", %error, "what other programs change in a watched directory is not told");
             asking.answer(Ear::Deaf);
         }
     }

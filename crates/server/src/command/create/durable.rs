@@ -250,7 +250,7 @@ async fn make_persistent(context: &Context, open: &Arc<Open>, timeout: Duration)
     match context.on_own_folder(record).await {
         Ok(Ok(())) => true,
         Ok(Err(error)) => {
-            tracing::error!(%error, share = %open.tree.share, "an open cannot be recorded, so it is not persistent");
+            tracing::error!(name: "persistent_open_not_recorded", %error, share = %open.tree.share, "an open cannot be recorded, so it is not persistent");
             file.durability.keep(Keeping::Not);
             false
         }

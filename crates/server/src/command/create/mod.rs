@@ -152,7 +152,8 @@ impl WaitLimit {
             return Ok(());
         }
         tracing::warn!(
-            ?path,
+            name: "open_given_up",
+            path = path.to_string(),
             "a file was not opened: somebody changes or removes it, or caches it, and comes to no end"
         );
         Err(Status::SHARING_VIOLATION.into())
@@ -177,7 +178,8 @@ fn hold_open(context: &Context, plan: &Plan) -> Result<Paid, Refusal> {
         let (user, capacity) = (session.user.load(), context.server().budgets.capacity());
         let (share, path) = (&context.tree.as_ref().map_or("", |tree| &*tree.share), &plan.path);
         tracing::warn!(
-            user = %user.name, share, ?path, %status,
+            name: "open_limit_reached",
+            peer = %context.connection.peer, session = session.id.0, user = %user.name, share, path = path.to_string(), %status,
             opens_of_user = capacity.opens_of_user, opens = capacity.opens, descriptors = capacity.descriptors,
             "an open was refused: its user, or all users, have as many as the limit of descriptors (ulimit -n) or memory allows",
         );
@@ -317,7 +319,7 @@ async fn look(context: &Context, opened: &Opened<'_>) -> Result<Metadata, Refusa
         (Some(emptied), Err(refusal)) => {
             let (share, now) = (&context.tree()?.share, opened.entered.path.now());
             let path: &SharePath = &now;
-            tracing::warn!(%share, ?path, status = %refusal.status, "a file that a CREATE has emptied cannot be looked at");
+            tracing::warn!(name: "emptied_file_unreadable", %share, path = path.to_string(), status = %refusal.status, "a file that a CREATE has emptied cannot be looked at");
             Ok(Metadata::clone(emptied))
         }
         (_, looked) => looked,

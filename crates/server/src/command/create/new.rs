@@ -201,7 +201,7 @@ async fn take_back(context: &Context, directory: Arc<dyn Node>, name: Name, path
         Ok::<_, Error>(())
     };
     if let Ok(Err(error)) = context.on_pool_of(volume, remove).await {
-        tracing::warn!(%error, "what a client made and could not open is still there");
+        tracing::warn!(name: "made_file_left", %error, "what a client made and could not open is still there");
     }
 }
 

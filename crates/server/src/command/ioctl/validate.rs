@@ -14,7 +14,7 @@ pub(super) fn validate(context: &Context, request: &IoctlRequest<'_>) -> Answere
     let negotiation = context.connection.negotiation.borrow();
     let room = request.max_output_response as usize >= ValidateNegotiateResult::LENGTH;
     let Some(dialect) = same_negotiation(&negotiation, request.input).filter(|_| room) else {
-        tracing::warn!(peer = %context.connection.peer, "NEGOTIATE did not arrive as it was sent; the connection ends");
+        tracing::warn!(name: "negotiate_tampered", peer = %context.connection.peer, "NEGOTIATE did not arrive as it was sent; the connection ends");
         context.connection.drop_silently();
         return Err(Status::ACCESS_DENIED.into());
     };

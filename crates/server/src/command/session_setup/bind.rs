@@ -116,7 +116,7 @@ impl Finished {
         let facts = connection.channel_facts(algorithm);
         let (channels_max, placement) = (configuration.settings.channels_max, &context.server().placement);
         connection.add_channel(session.add_channel(key, facts, channels_max, placement)?);
-        tracing::info!(peer = %connection.peer, session = self.id.0, "one more channel");
+        tracing::info!(name: "channel_added", peer = %connection.peer, session = self.id.0, user = %self.user.name, channels = session.channel_count(), "one more channel");
         if !multichannel::is_for(&context.server().configuration.load(), session) {
             // It was switched off meanwhile, and whoever did that has not seen this channel.
             session.leave_other_channels();

@@ -242,7 +242,7 @@ impl Pool {
             let place = state.crew.expect();
             drop(state);
             if let Err(error) = self.start_thread(place) {
-                tracing::warn!(%error, "no thread could be started for work that waits for a device; it waits for another");
+                tracing::error!(name: "thread_not_started", %error, "no thread could be started for work that waits for a device; it waits for another");
                 self.call(self.0.state.lock());
             }
         } else {

@@ -80,7 +80,7 @@ impl Shared {
                 let _ = done.send(());
             };
             if let Err(error) = threads::start(Builder::new().name("multilane-close".to_owned()), close) {
-                tracing::error!(%error, "no thread to close what is open on a share");
+                tracing::error!(name: "thread_not_started", %error, "no thread to close what is open on a share");
             }
         }
         drop(done);

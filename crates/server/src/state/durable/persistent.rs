@@ -74,6 +74,7 @@ impl Durables {
             }
             Err(unwritten) => {
                 tracing::error!(
+                    name: "persistent_open_not_changed",
                     error = %unwritten.error, share = %open.tree.share, path = file.name(),
                     "a persistent open cannot be recorded: what would have changed it is refused",
                 );
@@ -128,7 +129,7 @@ impl Durables {
     pub(crate) fn unrecord_deletion(&self, opens: &[Arc<Open>]) {
         for open in opens {
             if self.write_record(open).or_else(|_| self.give_up(open)).is_err() {
-                tracing::error!(share = %open.tree.share, "a persistent open is recorded as one whose file goes, and it does not");
+                tracing::error!(name: "persistent_record_wrong", share = %open.tree.share, "a persistent open is recorded as one whose file goes, and it does not");
             }
         }
     }
@@ -251,9 +252,9 @@ fn is_recorded(file: &FileOpen) -> bool {
 /// With nobody else at the record.
 fn give_up(records: &Records, open: &Open, file: &FileOpen) -> io::Result<()> {
     records.forget(open.id.0).inspect_err(|error| {
-        tracing::error!(%error, share = %open.tree.share, path = file.name(), "the record of a persistent open is out of date");
+        tracing::error!(name: "persistent_record_wrong", %error, share = %open.tree.share, path = file.name(), "the record of a persistent open is out of date");
     })?;
-    tracing::error!(share = %open.tree.share, path = file.name(), "an open is persistent no longer: it could not be recorded");
+    tracing::error!(name: "persistent_open_demoted", share = %open.tree.share, path = file.name(), "an open is persistent no longer: it could not be recorded");
     file.durability.keep(Keeping::Durable(file.durability.keeping().timeout()));
     Ok(())
 }

@@ -55,7 +55,7 @@ impl Records {
     pub(super) fn remove(&self, open: u64) -> bool {
         let removed = self.remove_file(open);
         if let Err(error) = &removed {
-            tracing::warn!(%error, open, "the record of a persistent open was not removed: it is tried again");
+            tracing::warn!(name: "persistent_record_left", %error, open, "the record of a persistent open was not removed: it is tried again");
             self.remember(vec![open]);
         }
         removed.is_ok()
@@ -77,7 +77,7 @@ impl Records {
         opens.retain(|open| self.remove_file(*open).is_err());
         let removed = before - opens.len();
         if removed > 0 {
-            tracing::info!(removed, "records of persistent opens were removed that could not be before");
+            tracing::info!(name: "persistent_records_removed", removed, "records of persistent opens were removed that could not be before");
             self.sync();
         }
         self.remember(opens);
@@ -109,7 +109,7 @@ impl Records {
     /// Has the disk keep what was removed.
     pub(super) fn sync(&self) {
         if let Err(error) = self.sync_folder() {
-            tracing::warn!(%error, "removed records of persistent opens may come back after a loss of power");
+            tracing::warn!(name: "persistent_record_left", %error, "removed records of persistent opens may come back after a loss of power");
         }
     }
 
@@ -125,7 +125,7 @@ impl Records {
                 match read(&path)? {
                     Ok(record) => records.push(record),
                     Err(why) => {
-                        tracing::error!(record = %path.display(), why, "the record of a persistent open is refused: its client loses the open");
+                        tracing::error!(name: "persistent_open_lost", record = %path.display(), reason = why, "the record of a persistent open is refused: its client loses the open");
                         let _ = fs::rename(&path, path.with_extension("damaged"));
                     }
                 }

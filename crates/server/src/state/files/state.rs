@@ -264,7 +264,7 @@ impl FileState {
     /// Nobody is left to remove what is marked to go, and nobody removes it: it stays. That must not happen, and must not keep the file
     /// from being opened.
     fn drop_mark(&mut self, link: Option<&Link>, stream: &str, file: Identity) {
-        tracing::warn!(?file, ?link, stream, "what was to be deleted is still there: nobody had it open any more");
+        tracing::warn!(name: "deletion_undone", ?file, ?link, stream, "what was to be deleted is still there: nobody had it open any more");
         if let Some(pending) = &mut self.pending {
             if pending.links.contains(link) {
                 pending.links.unmark(link);
@@ -277,7 +277,7 @@ impl FileState {
     /// The same of all that is marked, where nobody has the file open.
     pub(super) fn drop_marks(&mut self, file: Identity) {
         if self.claims.is_empty() && self.removing == 0 && self.pending.take().is_some() {
-            tracing::warn!(?file, "what was to be deleted is still there: nobody had it open any more");
+            tracing::warn!(name: "deletion_undone", ?file, "what was to be deleted is still there: nobody had it open any more");
             self.wake();
         }
     }

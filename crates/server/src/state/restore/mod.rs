@@ -97,7 +97,7 @@ impl Shared {
         match threads::start(thread, move || run(&server, &share)) {
             Ok(()) => drop(state.under_way.insert(name)),
             Err(error) => {
-                tracing::error!(%error, share = name, "no thread for its persistent opens: it is not served yet")
+                tracing::error!(name: "thread_not_started", %error, share = name, "no thread for its persistent opens: it is not served yet")
             }
         }
     }
@@ -105,7 +105,7 @@ impl Shared {
     /// What keeps the disk from forgetting it keeps no share from being served.
     fn lose(&self, record: &Record, why: &str) {
         let Record { open, share, path, .. } = record;
-        tracing::error!(open, share, path, why, "a persistent open is lost");
+        tracing::error!(name: "persistent_open_lost", open, share, path, reason = why, "a persistent open is lost");
         self.durables.expect_no_longer(record);
         let (durables, open) = (Arc::clone(&self.durables), OpenId(*open));
         self.pool.submit(QueueKey::OWN, Box::new(move || durables.remove_record(open, false)));
@@ -148,7 +148,7 @@ fn first(server: &Arc<Shared>, share: &str) -> Vec<(Record, Instant)> {
         for record in records {
             if let Some(why) = try_one(server, &given, &record) {
                 let Record { open, share, path, .. } = &record;
-                tracing::warn!(open, share, path, why, "the file of a persistent open is looked for");
+                tracing::warn!(name: "persistent_open_sought", open, share, path, reason = why, "the file of a persistent open is looked for");
                 let timeout = Duration::from_millis(record.timeout_milliseconds.into());
                 missing.push((record, Instant::now() + timeout));
             }
@@ -167,7 +167,7 @@ fn try_one(server: &Arc<Shared>, given: &Configuration, record: &Record) -> Opti
     match restore_one(server, given, record) {
         Ok(()) => {
             let Record { open, share, path, .. } = record;
-            tracing::info!(open, share, path, "a persistent open waits for its client");
+            tracing::info!(name: "persistent_open_waits", open, share, path, "a persistent open waits for its client");
             server.durables.expect_no_longer(record);
             server.durables.has_changed();
             None

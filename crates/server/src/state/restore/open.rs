@@ -88,7 +88,7 @@ pub(super) fn restore_one(
         let kind = if lock.exclusive { LockKind::Exclusive } else { LockKind::Shared };
         let wanted = RangeLock { open: id, offset: lock.offset, length: lock.length, kind };
         if file.file.lock(&stream, wanted, &budgets.lasting).is_err() {
-            tracing::warn!(open = record.open, offset = lock.offset, "a byte-range lock of a persistent open is lost");
+            tracing::warn!(name: "persistent_lock_lost", open = record.open, offset = lock.offset, "a byte-range lock of a persistent open is lost");
         }
     }
     let keeping = file.durability.keeping();
