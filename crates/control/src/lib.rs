@@ -67,7 +67,7 @@ pub use region::Region;
 pub use reload::{Reloader, reload};
 pub use size::parse_size;
 pub use sku::{AccountKind, AccountPlan, Billing, Sku};
-pub use socket::{AdminSocket, Facts, Request, ask, ask_for_all};
+pub use socket::{AdminSocket, Facts, LogFilter, Request, ask, ask_for_all};
 pub use store::Belief;
 pub use stores::{Folders, look_for_problems};
 pub use views::{Channel, Interface, OpenFile, Problem, Session, ShareUse, Status, Waited};

@@ -11,6 +11,7 @@ use server::admin::AdvertisedAddress;
 
 use crate::compare::arguments::Compare;
 use crate::features::FeaturesCommand;
+use crate::log::{Filter, Format};
 use crate::remote::arguments::{DOCTOR_EXAMPLES, Doctor, RemoteCommand};
 use crate::share::arguments::ShareCommand;
 
@@ -75,6 +76,9 @@ pub(crate) enum Command {
     /// End a session, or close an open file
     #[command(subcommand)]
     Close(CloseCommand),
+    /// The running server's log
+    #[command(subcommand)]
+    Log(LogCommand),
     #[command(flatten)]
     Remote(RemoteCommand),
     /// Look at this machine and a server for what is in the way of speed; nothing is changed
@@ -113,7 +117,8 @@ Examples:
 The first start makes an account `local` and a share `share` on a folder in the data folder.
 SIGTERM and SIGINT end the server after answering what is in flight; SIGHUP makes it read
 the catalog again.
-MULTILANE_LOG says what is logged to standard error, such as `debug` or `server=debug,warn`.";
+MULTILANE_LOG says what is logged, such as `debug` or `server=debug,warn`; `multilane log level`
+changes it while the server runs.";
 
 #[derive(Debug, Args)]
 #[command(after_help = SERVE_EXAMPLES)]
@@ -154,6 +159,10 @@ pub(crate) struct Serve {
     /// The most memory for cached metadata, such as 64M: from 1M to half of what the server may take [default: a part of that, 8M to 256M]
     #[arg(long, value_name = "SIZE", value_parser = metadata_cache)]
     pub(crate) metadata_cache: Option<NonZeroU64>,
+
+    /// What the log is: text, json or journald [default: text, or journald where standard error is the journal]
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
+    pub(crate) log_format: Option<Format>,
 
     /// Have each call of a RAM disk take so many milliseconds that a store on another machine would be asked
     #[arg(long, value_name = "MS", hide = true, value_parser = milliseconds)]
@@ -293,6 +302,18 @@ pub(crate) enum UserCommand {
 pub(crate) enum ServerCommand {
     /// The addresses, for clients that open more channels
     Interfaces,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum LogCommand {
+    /// Show what is logged, or change it until the server ends
+    #[command(
+        after_help = "Examples:\n  multilane log level\n  multilane log level debug\n  multilane log level server=debug,warn"
+    )]
+    Level {
+        /// A level (off, error, warn, info, debug, trace), or levels of parts, separated by commas
+        filter: Option<Filter>,
+    },
 }
 
 #[derive(Debug, Subcommand)]

@@ -1,4 +1,4 @@
-//! `multilane sessions`, `open-files`, `server` and `close`: what the running server knows.
+//! `multilane sessions`, `open-files`, `server`, `log` and `close`: what the running server knows.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use load::figures::bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::arguments::{CloseCommand, ServerCommand};
+use crate::arguments::{CloseCommand, LogCommand, ServerCommand};
 use crate::output::Output;
 use crate::table::{Table, span};
 
@@ -16,6 +16,12 @@ use crate::table::{Table, span};
 struct Closed {
     closed: &'static str,
     id: String,
+}
+
+/// What is logged, as `--json` prints it.
+#[derive(Serialize)]
+struct Logged {
+    filter: String,
 }
 
 /// Access rights by the words operators use (MS-SMB2 2.2.13.1.1): the bits that give one, and the word.
@@ -38,6 +44,15 @@ pub(crate) fn server(path: &Path, command: &ServerCommand, output: Output) -> Re
             output.print(&interfaces, |interfaces| interface_table(interfaces))
         }
     }
+}
+
+pub(crate) fn log(path: &Path, command: &LogCommand, output: Output) -> Result<(), Error> {
+    let LogCommand::Level { filter } = command;
+    let request = match filter {
+        Some(filter) => Request::SetLogFilter { filter: filter.to_string() },
+        None => Request::LogFilter,
+    };
+    output.print(&Logged { filter: answer(path, &request)? }, |logged| format!("{}\n", logged.filter))
 }
 
 pub(crate) fn close(path: &Path, command: &CloseCommand, output: Output) -> Result<(), Error> {

@@ -55,6 +55,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, Error> {
         Command::OpenFiles => live::open_files(&data()?, output),
         Command::Server(command) => live::server(&data()?, &command, output),
         Command::Close(command) => live::close(&data()?, &command, output),
+        Command::Log(command) => live::log(&data()?, &command, output),
         Command::RawEnd { listen } => raw_end::run(listen),
         Command::Remote(command) => remote::run(&command, output),
         // These have exit codes of their own.

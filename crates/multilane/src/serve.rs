@@ -19,7 +19,7 @@ use crate::arguments::{Serve, When, WhereAnonymous};
 use crate::data;
 use crate::departure::Departure;
 use crate::hints::{self, Hints};
-use crate::log;
+use crate::log::Log;
 use crate::output::{self, Output};
 use crate::signals::{Wish, Wishes};
 
@@ -40,7 +40,7 @@ struct Ready {
 }
 
 pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), Error> {
-    let _log = log::to_standard_error()?;
+    let log = Log::begin(arguments.log_format)?;
     prevent_core_dumps();
     let folder = DataFolder::create(path)?;
     let lock = folder.lock()?;
@@ -55,7 +55,7 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
     let folders = control.folders();
     let control = Arc::new(parking_lot::Mutex::new(control));
     let listen = server.addresses().to_vec();
-    let facts = Facts { started, listen: listen.clone(), version: env!("CARGO_PKG_VERSION") };
+    let facts = Facts { started, listen: listen.clone(), version: env!("CARGO_PKG_VERSION"), log_filter: log.levels() };
     let socket = AdminSocket::open(&folder, Arc::clone(&control), server.admin(), facts)?;
     let reloader =
         Reloader::start(&control, server.admin()).map_err(|cause| unable("start a thread for reloads", &cause))?;
@@ -66,7 +66,14 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
     if let Err(cause) = reload(&control, &*server.admin()) {
         error!(name: "catalog_not_read", error = %cause, "the catalog was not read again");
     }
-    info!(name: "serving", ?listen, data = %folder.path().display(), shares = configuration.shares.len(), "serving");
+    info!(
+        name: "serving",
+        version = env!("CARGO_PKG_VERSION"),
+        listen = joined(&listen),
+        data = %folder.path().display(),
+        shares = configuration.shares.len(),
+        "serving"
+    );
     if let Err(cause) = announce(&folder, listen, &configuration, output) {
         warn!(name: "ready_not_told", error = %cause, "nobody was told that the server is ready");
     }
@@ -157,6 +164,10 @@ fn everywhere(port: u16) -> Vec<SocketAddr> {
     if apart { vec![v4, v6] } else { vec![v6] }
 }
 
+fn joined(addresses: &[SocketAddr]) -> String {
+    addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(" and ")
+}
+
 fn not_started(cause: &io::Error) -> Error {
     let remedy = match cause.kind() {
         ErrorKind::AddrInUse => "end what listens there, or choose another port with --listen ADDRESS:PORT",
@@ -187,12 +198,11 @@ fn announce(
 }
 
 fn text(ready: &Ready, configuration: &Configuration) -> String {
-    let addresses: Vec<String> = ready.listen.iter().map(SocketAddr::to_string).collect();
     let mut text = format!(
         "Multilane {} serves {} on {}.\n",
         env!("CARGO_PKG_VERSION"),
         ready.data.display(),
-        addresses.join(" and ")
+        joined(&ready.listen)
     );
     let Some(address) = ready.listen.first() else {
         return text;

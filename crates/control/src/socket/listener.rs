@@ -30,8 +30,16 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How often it is looked whether there is room for the socket, where there was none.
 const LOOKED_EVERY: Duration = Duration::from_secs(1);
 
-/// What the server's status tells besides sessions and opens.
-#[derive(Clone, Debug)]
+/// What is logged, and the way to change that.
+pub trait LogFilter: Send + Sync {
+    /// The filter now.
+    fn now(&self) -> String;
+
+    /// Has another one from now on. An error says what a filter may be.
+    fn set(&self, filter: &str) -> Result<(), Error>;
+}
+
+/// What the server's status tells besides sessions and opens, and its log.
 pub struct Facts {
     /// When the server started.
     pub started: Instant,
@@ -39,6 +47,8 @@ pub struct Facts {
     pub listen: Vec<SocketAddr>,
     /// The program's version.
     pub version: &'static str,
+    /// What is logged.
+    pub log_filter: Arc<dyn LogFilter>,
 }
 
 /// The open admin socket. Dropping it ends its thread and removes the file.
@@ -187,6 +197,11 @@ impl Desk {
             Request::OpenFiles => reply_in_parts(stream, admin.opens().map(OpenFile::from)),
             Request::Interfaces => {
                 reply(stream, Ok(admin.interfaces().into_iter().map(Interface::from).collect::<Vec<_>>()))
+            }
+            Request::LogFilter => reply(stream, Ok(self.facts.log_filter.now())),
+            Request::SetLogFilter { filter } => {
+                let log_filter = &self.facts.log_filter;
+                reply(stream, log_filter.set(filter).map(|()| log_filter.now()))
             }
             Request::CloseSession { id } => reply(stream, closed(admin.close_session(*id), *id, "session", "sessions")),
             Request::CloseOpen { id } => reply(stream, closed(admin.close_open(*id), *id, "open", "open-files")),

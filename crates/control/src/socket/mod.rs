@@ -7,11 +7,11 @@ mod listener;
 use serde::{Deserialize, Serialize};
 
 pub use client::{ask, ask_for_all};
-pub use listener::{AdminSocket, Facts};
+pub use listener::{AdminSocket, Facts, LogFilter};
 
 use crate::{Error, Fault};
 
-/// Bytes in a request line: the longest has a command and a number.
+/// Bytes in a request line: the longest has a filter of the log.
 const REQUEST_BYTES_MAX: u64 = 4096;
 /// Bytes in a reply line: the problems of a hundred thousand shares.
 const REPLY_BYTES_MAX: u64 = 64 << 20;
@@ -32,6 +32,13 @@ pub enum Request {
     OpenFiles,
     /// Answered with a list of [`Interface`](crate::Interface)s.
     Interfaces,
+    /// Answered with the filter of the log, a text.
+    LogFilter,
+    /// Change what is logged until the server ends. Answered with the filter of the log from now on.
+    SetLogFilter {
+        /// The filter.
+        filter: String,
+    },
     /// End a session. Answered with nothing.
     CloseSession {
         /// Its number.

@@ -19,8 +19,8 @@ use super::*;
 use crate::catalog::tests::ram;
 use crate::small_disk::SmallDisk;
 use crate::{
-    AccountKind, Catalog, Control, DataFolder, NewShare, OpenFile, Overrides, Problem, Reloader, Session, ShareChanges,
-    Source, Status, first_start,
+    AccountKind, Catalog, Control, DataFolder, Error, NewShare, OpenFile, Overrides, Problem, Reloader, Session,
+    ShareChanges, Source, Status, first_start,
 };
 
 /// Longer than anything takes that a test waits for.
@@ -39,6 +39,24 @@ struct Remembering {
 /// A path that takes three bytes for each character, and is as long as paths get.
 fn long_path(id: u64) -> String {
     format!("{}\\{id}", "\u{5b57}".repeat(1_350))
+}
+
+/// A log whose filters have one letter.
+#[derive(Default)]
+struct OneFilter(Mutex<String>);
+
+impl LogFilter for OneFilter {
+    fn now(&self) -> String {
+        self.0.lock().clone()
+    }
+
+    fn set(&self, filter: &str) -> Result<(), Error> {
+        if filter.len() != 1 {
+            return Err(Error::argument("it is no letter", "use a letter"));
+        }
+        filter.clone_into(&mut self.0.lock());
+        Ok(())
+    }
 }
 
 impl Admin for Remembering {
@@ -192,7 +210,12 @@ impl Running {
         let admin = Arc::clone(&self.admin);
         self.reloader = Some(Reloader::start(&control, Arc::clone(&admin) as Arc<dyn Admin>).unwrap());
         self.control = Some(Arc::clone(&control));
-        let facts = Facts { started: Instant::now(), listen: vec!["192.0.2.9:445".parse().unwrap()], version: "1.2.3" };
+        let facts = Facts {
+            started: Instant::now(),
+            listen: vec!["192.0.2.9:445".parse().unwrap()],
+            version: "1.2.3",
+            log_filter: Arc::new(OneFilter::default()),
+        };
         self.socket = Some(AdminSocket::open(&self.folder, control, admin, facts).unwrap());
     }
 
@@ -241,6 +264,17 @@ fn views_come_through_whole() {
     let status: Status = ask(&running.folder, &Request::Status).unwrap().unwrap();
     assert_eq!((status.version.as_str(), status.sessions, status.opens), ("1.2.3", 1, 1));
     assert_eq!((status.listen, status.process), (vec!["192.0.2.9:445".to_owned()], std::process::id()));
+}
+
+#[test]
+fn the_filter_of_the_log_is_changed_or_stays() {
+    let running = running();
+    let ask_for = |request| ask::<String>(&running.folder, &request);
+    let set = |filter: &str| ask_for(Request::SetLogFilter { filter: filter.to_owned() });
+    assert_eq!(set("x").unwrap().unwrap(), "x");
+    let refused = set("xy").unwrap_err();
+    assert_eq!((refused.what(), refused.remedy()), ("it is no letter", "use a letter"));
+    assert_eq!(ask_for(Request::LogFilter).unwrap().unwrap(), "x");
 }
 
 #[test]

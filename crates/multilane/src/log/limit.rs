@@ -12,6 +12,8 @@ use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
+use super::record;
+
 /// Lines that one place in the program may write at once.
 const BURST: u32 = 200;
 /// From there on it writes one in this time.
@@ -30,8 +32,7 @@ struct Inner {
 }
 
 struct Callsite {
-    name: &'static str,
-    line: u32,
+    metadata: &'static Metadata<'static>,
     /// When the lines written so far are paid for.
     paid: Duration,
     left_out: u64,
@@ -42,11 +43,11 @@ impl Limit {
         Limit(Arc::new(Inner { began: now, places: Mutex::default() }))
     }
 
-    /// What was left out since the last time: where it would have come from, and how many lines.
+    /// What was left out since the last time: the event's name, or where it would have come from, and how many lines.
     pub(super) fn take_left_out(&self) -> Vec<(String, u64)> {
         let mut places = self.0.places.lock();
         let places = places.values_mut().filter(|place| place.left_out > 0);
-        places.map(|place| (format!("{}:{}", place.name, place.line), std::mem::take(&mut place.left_out))).collect()
+        places.map(|place| (place.name(), std::mem::take(&mut place.left_out))).collect()
     }
 
     fn takes(&self, metadata: &'static Metadata<'static>, told: &Told, now: Instant) -> bool {
@@ -56,8 +57,7 @@ impl Limit {
         let now = now.saturating_duration_since(self.0.began);
         let mut places = self.0.places.lock();
         let place = places.entry(metadata.callsite()).or_insert_with(|| Callsite {
-            name: metadata.target(),
-            line: metadata.line().unwrap_or(0),
+            metadata,
             paid: Duration::ZERO,
             left_out: 0,
         });
@@ -68,6 +68,16 @@ impl Limit {
             false => place.left_out += 1,
         }
         takes
+    }
+}
+
+impl Callsite {
+    fn name(&self) -> String {
+        let metadata = self.metadata;
+        match record::name_of(metadata) {
+            Some(name) => name.to_owned(),
+            None => format!("{}:{}", metadata.target(), metadata.line().unwrap_or(0)),
+        }
     }
 }
 

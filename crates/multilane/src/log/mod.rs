@@ -1,56 +1,147 @@
-//! The server's log, on standard error. It loses lines rather than to hold anybody up: threads that serve clients leave them in a queue, and
+//! The server's log, on standard error or in the journal. It loses lines rather than to hold anybody up: threads that serve clients leave them in a queue, and
 //! so many of one kind are written in a time that nobody fills a disk by asking for them. What was lost is counted, and told.
 
 mod filter;
+mod journal;
 mod limit;
 mod queue;
+mod record;
 
 use std::env;
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::panic;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use control::Error;
-use tracing::{error, warn};
-use tracing_subscriber::fmt;
-use tracing_subscriber::layer::SubscriberExt;
+use clap::ValueEnum;
+use control::{Error, LogFilter};
+use parking_lot::Mutex;
+use tracing::{Event, Subscriber, error, info, warn};
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Registry, fmt, reload};
 
-use self::filter::Filter;
+pub(crate) use self::filter::Filter;
+use self::journal::Journal;
 use self::limit::Limit;
 use self::queue::{Lines, Queue};
+use self::record::Record;
 
 /// How often it is looked what was left out.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 /// How long the last lines may take to be written when the server ends.
 const LAST_LINES: Duration = Duration::from_millis(500);
 
+/// What an event becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// A line for people, on standard error
+    Text,
+    /// A line of JSON, on standard error
+    Json,
+    /// An entry of systemd's journal, with fields
+    Journald,
+}
+
 /// The log, until it is dropped: then the last lines are written, where they are taken.
 pub(crate) struct Log {
     queue: Arc<Queue>,
     limit: Limit,
+    levels: Arc<Levels>,
 }
 
-/// Begins to log, as `MULTILANE_LOG` has it.
-pub(crate) fn to_standard_error() -> Result<Log, Error> {
-    let filter = wanted()?;
-    let log = Log { queue: Arc::default(), limit: Limit::new(Instant::now()) };
-    let ansi = io::stderr().is_terminal();
-    let lines = fmt::layer().with_writer(Lines(Arc::clone(&log.queue))).with_ansi(ansi).log_internal_errors(false);
-    tracing_subscriber::registry().with(filter.targets()).with(log.limit.clone()).with(lines).init();
+/// What is logged, which an operator may change.
+pub(crate) struct Levels {
+    handle: reload::Handle<Targets, Registry>,
+    now: Mutex<Filter>,
+}
 
-    let no_thread = |cause| Error::machine(format!("no thread for the log: {cause}"), "try again");
-    let queue = Arc::clone(&log.queue);
-    let writer = thread::Builder::new().name("log".to_owned());
-    writer.spawn(move || queue.write_to(io::stderr())).map_err(no_thread)?;
-    let (queue, limit) = (Arc::clone(&log.queue), log.limit.clone());
-    let teller = thread::Builder::new().name("log-lost".to_owned());
-    teller.spawn(move || tell(&queue, &limit)).map_err(no_thread)?;
-    // What the standard library does writes to standard error itself, and waits there.
-    panic::set_hook(Box::new(|panic| error!(name: "panic", %panic, "a bug; please report it")));
-    Ok(log)
+impl Log {
+    /// Begins to log, as `MULTILANE_LOG` has it. Where nothing is said of the format, it is text, and the journal's where standard error goes there.
+    pub(crate) fn begin(format: Option<Format>) -> Result<Self, Error> {
+        let filter = wanted()?;
+        let (format, out) = destination(format)?;
+        let (filtering, handle) = reload::Layer::new(filter.targets());
+        let levels = Arc::new(Levels { handle, now: Mutex::new(filter) });
+        let log = Log { queue: Arc::default(), limit: Limit::new(Instant::now()), levels };
+        let queue = Arc::clone(&log.queue);
+        let limited = tracing_subscriber::registry().with(filtering).with(log.limit.clone());
+        match format {
+            Format::Text => {
+                let ansi = io::stderr().is_terminal();
+                limited.with(fmt::layer().with_writer(Lines(queue)).with_ansi(ansi).log_internal_errors(false)).init();
+            }
+            Format::Json => limited.with(Records { queue, render: Record::json }).init(),
+            Format::Journald => limited.with(Records { queue, render: Record::journal }).init(),
+        }
+
+        let no_thread = |cause| Error::machine(format!("no thread for the log: {cause}"), "try again");
+        let queue = Arc::clone(&log.queue);
+        let writer = thread::Builder::new().name("log".to_owned());
+        writer.spawn(move || queue.write_to(out)).map_err(no_thread)?;
+        let (queue, limit) = (Arc::clone(&log.queue), log.limit.clone());
+        let teller = thread::Builder::new().name("log-lost".to_owned());
+        teller.spawn(move || tell(&queue, &limit)).map_err(no_thread)?;
+        // What the standard library does writes to standard error itself, and waits there.
+        panic::set_hook(Box::new(|panic| error!(name: "panic", %panic, "a bug; please report it")));
+        Ok(log)
+    }
+
+    /// What is logged, for who may change it.
+    pub(crate) fn levels(&self) -> Arc<Levels> {
+        Arc::clone(&self.levels)
+    }
+}
+
+impl LogFilter for Levels {
+    fn now(&self) -> String {
+        self.now.lock().to_string()
+    }
+
+    fn set(&self, filter: &str) -> Result<(), Error> {
+        let filter: Filter = filter.parse()?;
+        let mut now = self.now.lock();
+        info!(name: "log_filter_changed", from = %now, to = %filter, "the log has another filter from now on");
+        let gone =
+            |cause| Error::machine(format!("the filter of the log cannot be changed: {cause}"), "restart the server");
+        self.handle.reload(filter.targets()).map_err(gone)?;
+        *now = filter;
+        Ok(())
+    }
+}
+
+/// Where the log goes, and in which format.
+fn destination(format: Option<Format>) -> Result<(Format, Box<dyn Write + Send>), Error> {
+    let journal = || Journal::at(Path::new(journal::SOCKET));
+    match format {
+        Some(Format::Journald) => match journal() {
+            Ok(journal) => Ok((Format::Journald, Box::new(journal))),
+            Err(cause) => Err(Error::machine(
+                format!("there is no journal at {}: {cause}", journal::SOCKET),
+                "use --log-format text or json where systemd-journald does not run",
+            )),
+        },
+        Some(format @ (Format::Text | Format::Json)) => Ok((format, Box::new(io::stderr()))),
+        None => match journal::is_standard_error().then(journal) {
+            Some(Ok(journal)) => Ok((Format::Journald, Box::new(journal))),
+            Some(Err(_)) | None => Ok((Format::Text, Box::new(io::stderr()))),
+        },
+    }
+}
+
+/// Leaves events in the queue, for programs.
+struct Records {
+    queue: Arc<Queue>,
+    render: fn(&Record) -> Vec<u8>,
+}
+
+impl<S: Subscriber> Layer<S> for Records {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        self.queue.leave(&(self.render)(&Record::of(event)));
+    }
 }
 
 /// The filter that `MULTILANE_LOG` has; `info` where it has none.

@@ -10,8 +10,8 @@ use tracing_subscriber::fmt::MakeWriter;
 
 /// Bytes of lines that may wait. More are lost.
 const BYTES_MAX: usize = 1 << 20;
-/// The longest line; the rest of it is cut off.
-const LINE_BYTES_MAX: usize = 4 << 10;
+/// The longest line; the rest of it is cut off. What programs read is shorter ([`Record`](super::record::Record)): cut off it would mean nothing.
+const LINE_BYTES_MAX: usize = 8 << 10;
 /// The pause after a write that failed, so that a full disk costs nothing.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -33,7 +33,7 @@ struct Inside {
 }
 
 impl Queue {
-    fn leave(&self, line: &[u8]) {
+    pub(super) fn leave(&self, line: &[u8]) {
         let line = line.get(..LINE_BYTES_MAX).map_or_else(|| line.to_vec(), |start| [start, b"...\n"].concat());
         let mut inside = self.inside.lock();
         if inside.bytes + line.len() > BYTES_MAX {

@@ -1,0 +1,233 @@
+//! What an operator sees of a running server: its log.
+
+mod place;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::place::Place;
+
+/// A server whose log is JSON.
+struct Server<'a> {
+    place: &'a Place,
+    child: Child,
+    port: u16,
+}
+
+impl<'a> Server<'a> {
+    fn new(place: &'a Place) -> Self {
+        let mut command = place.command(&["serve", "--json", "--listen", "127.0.0.1:0", "--log-format", "json"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut ready = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
+        let ready: Value = serde_json::from_str(&ready).unwrap();
+        let port = ready["listen"][0].as_str().unwrap().rsplit_once(':').unwrap().1.parse().unwrap();
+        Server { place, child, port }
+    }
+
+    /// Lists a share, which may be refused.
+    fn list(&self, share: &str, password: &str) -> bool {
+        let at = format!("smb://local@127.0.0.1:{}/{share}", self.port);
+        self.place.command(&["ls", &at]).env("MULTILANE_PASSWORD", password).output().unwrap().status.success()
+    }
+
+    /// Connects and sends what is not SMB, until the server ends that.
+    fn break_the_protocol(&self) {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.write_all(b"\0\0\0\x04none").unwrap();
+        let _ = stream.read(&mut [0; 8]);
+    }
+
+    fn signal(&self, name: &str) {
+        assert!(Command::new("kill").args([name, &self.child.id().to_string()]).status().unwrap().success());
+    }
+
+    /// Ends the server, and gives its log.
+    fn end(mut self) -> Vec<Value> {
+        self.signal("-TERM");
+        let mut log = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+        assert!(self.child.wait().unwrap().success());
+        log.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
+    }
+}
+
+impl Drop for Server<'_> {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn with_name<'a>(log: &'a [Value], name: &str) -> Vec<&'a Value> {
+    log.iter().filter(|line| line["event"] == name).collect()
+}
+
+#[test]
+fn the_log_as_json_has_stable_fields() {
+    let place = Place::new();
+    let server = Server::new(&place);
+    let key = place.json(&["account", "keys", "local"])["key1"].as_str().unwrap().to_owned();
+    assert!(!server.list("share", "a wrong password"));
+    assert!(server.list("share", &key));
+    assert!(!server.list("nowhere", &key));
+    server.break_the_protocol();
+    let log = server.end();
+    for line in &log {
+        for name in ["timestamp", "level", "event", "target", "message"] {
+            assert!(line[name].is_string(), "{name} in {line}");
+        }
+    }
+    for (name, fields) in [
+        ("serving", &["version", "listen", "data", "shares"][..]),
+        ("sign_in_refused", &["peer", "user", "reason"]),
+        ("signed_in", &["peer", "session", "user", "account", "dialect"]),
+        ("share_refused", &["peer", "session", "user", "share", "reason"]),
+        ("protocol_broken", &["peer", "reason"]),
+    ] {
+        let lines = with_name(&log, name);
+        assert!(!lines.is_empty(), "{name} in {log:?}");
+        fields.iter().for_each(|field| assert!(!lines[0][field].is_null(), "{field} in {}", lines[0]));
+    }
+    assert!(with_name(&log, "signed_in")[0]["session"].is_string());
+    assert_eq!(with_name(&log, "share_refused")[0]["share"], "nowhere");
+    assert_eq!(log.last().unwrap()["event"], "ended");
+    assert!(!log.iter().any(|line| line.to_string().contains(&key)), "no key is ever logged");
+}
+
+#[test]
+fn what_strangers_cause_is_written_or_counted() {
+    let place = Place::new();
+    let server = Server::new(&place);
+    (0..400).for_each(|_| server.break_the_protocol());
+    let log = server.end();
+    let written = with_name(&log, "protocol_broken").len() as u64;
+    let left_out = with_name(&log, "log_lines_left_out");
+    let left_out: u64 = left_out
+        .iter()
+        .filter(|line| line["what"] == "protocol_broken")
+        .map(|line| line["lines"].as_u64().unwrap())
+        .sum();
+    assert_eq!(written + left_out, 400);
+    assert!(left_out > 0 && written >= 200, "{written} {left_out}");
+}
+
+#[test]
+fn the_filter_of_the_log_changes_while_the_server_runs() {
+    let place = Place::new();
+    let server = Server::new(&place);
+    assert_eq!(place.json(&["log", "level"]), json!({ "filter": "info" }));
+    server.break_the_protocol();
+    place.done(&["log", "level", "server=debug,warn"]);
+    server.break_the_protocol();
+    assert!(place.refused(&["log", "level", "bogus"], 2).contains("off, error, warn, info, debug, trace"));
+    assert_eq!(place.json(&["log", "level"]), json!({ "filter": "server=debug,warn" }));
+    place.done(&["log", "level", "off"]);
+    server.break_the_protocol();
+    let log = server.end();
+    assert_eq!(with_name(&log, "protocol_broken").len(), 2);
+    assert_eq!(log.iter().filter(|line| line["message"] == "connection ended").count(), 1);
+    assert_eq!(with_name(&log, "log_filter_changed")[0]["to"], "server=debug,warn");
+    assert!(with_name(&log, "ended").is_empty(), "nothing is logged any more");
+}
+
+#[test]
+fn a_log_needs_a_server_and_journald_a_journal() {
+    let place = Place::with_account();
+    assert!(place.refused(&["log", "level"], 1).contains("no server runs"));
+    if fs::exists("/run/systemd/journal/socket").unwrap() {
+        return;
+    }
+    let refused = place.refused(&["serve", "--listen", "127.0.0.1:0", "--log-format", "journald"], 1);
+    assert!(refused.contains("there is no journal"), "{refused}");
+}
+
+/// The events that the program logs at the levels error, warn and info: name, level and fields.
+fn events_in(text: &str) -> Vec<(String, &'static str, BTreeSet<String>)> {
+    let mut events = Vec::new();
+    for level in ["error", "warn", "info"] {
+        let call = format!("{level}!(");
+        let macros = text.match_indices(&call).map(|(at, found)| &text[at + found.len()..]);
+        for words in macros.map(words_of) {
+            let name = words[0].strip_prefix("name: \"").and_then(|rest| rest.strip_suffix('"'));
+            let name = name.unwrap_or_else(|| panic!("an event of level {level} has no name: {words:?}")).to_owned();
+            let field = |word: &String| {
+                let field = word.split('=').next().unwrap_or_default().trim().trim_start_matches(['%', '?']).to_owned();
+                (!field.is_empty() && !field.starts_with('"')).then_some(field)
+            };
+            events.push((name, level, words[1..].iter().filter_map(field).collect()));
+        }
+    }
+    events
+}
+
+/// The arguments of a macro, whose text begins behind its parenthesis.
+fn words_of(text: &str) -> Vec<String> {
+    let (mut words, mut depth, mut quoted, mut escaped) = (vec![String::new()], 1, false, false);
+    for letter in text.chars() {
+        match letter {
+            '"' if !escaped => quoted = !quoted,
+            '(' | '[' | '{' if !quoted => depth += 1,
+            ')' | ']' | '}' if !quoted => depth -= 1,
+            _ => {}
+        }
+        escaped = letter == '\\' && !escaped;
+        match letter {
+            _ if depth == 0 => break,
+            ',' if depth == 1 && !quoted => words.push(String::new()),
+            _ => words.last_mut().unwrap().push(letter),
+        }
+    }
+    words.iter().map(|word| word.trim().to_owned()).collect()
+}
+
+/// All sources below a folder, without their tests.
+fn sources(folder: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        if entry.is_dir() {
+            found.extend(sources(&entry));
+        } else if !entry.to_str().unwrap().contains("tests") && entry.extension().is_some_and(|end| end == "rs") {
+            let text = fs::read_to_string(&entry).unwrap();
+            found.push(text.split("#[cfg(test)]\nmod tests {").next().unwrap().to_owned());
+        }
+    }
+    found
+}
+
+#[test]
+fn every_event_has_a_name_and_stands_in_the_documentation() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let folders = fs::read_dir(&crates).unwrap().map(|entry| entry.unwrap().path().join("src"));
+    let mut logged: BTreeMap<String, (&str, BTreeSet<String>)> = BTreeMap::new();
+    for (name, level, fields) in folders.flat_map(|folder| sources(&folder)).flat_map(|text| events_in(&text)) {
+        let known = logged.entry(name.clone()).or_insert((level, BTreeSet::new()));
+        assert_eq!(known.0, level, "{name} has one level");
+        known.1.extend(fields);
+    }
+    let document = fs::read_to_string(crates.join("../docs/LOGS.md")).unwrap();
+    let bare = |text: &str| text.trim().trim_matches('`').to_owned();
+    let rows = document.lines().filter(|line| line.starts_with("| `"));
+    let documented: BTreeMap<String, (String, BTreeSet<String>)> = rows
+        .map(|row| {
+            let cells: Vec<&str> = row.split('|').collect();
+            let fields = cells[3].split(',').map(bare).filter(|field| !field.is_empty()).collect();
+            (bare(cells[1]), (bare(cells[2]), fields))
+        })
+        .collect();
+    let logged: BTreeMap<_, _> =
+        logged.into_iter().map(|(name, (level, fields))| (name, (level.to_owned(), fields))).collect();
+    for (name, event) in &logged {
+        assert_eq!(documented.get(name), Some(event), "{name} in docs/LOGS.md");
+    }
+    for name in documented.keys() {
+        assert!(logged.contains_key(name), "nothing logs {name} of docs/LOGS.md");
+    }
+}
