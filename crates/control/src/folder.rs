@@ -2,7 +2,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -27,7 +27,27 @@ pub struct DataFolder {
 /// A right that one program at a time has, held until it is dropped or the process ends.
 #[derive(Debug)]
 pub struct Lock {
-    _file: File,
+    file: File,
+}
+
+/// The server that has a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Holder {
+    /// Its process, where the lock file says so.
+    pub(crate) process: Option<u32>,
+    /// It was told to end.
+    pub(crate) is_ending: bool,
+}
+
+/// What stands in the lock file behind the number of a server that was told to end.
+const ENDING: &str = "ending";
+
+impl Lock {
+    /// Notes that its holder was told to end, for who asks. May wait for the folder's disk.
+    pub fn note_ending(&self) {
+        // Where that fails who asks is told less.
+        let _ = self.file.write_all_at(format!("{} {ENDING}\n", std::process::id()).as_bytes(), 0);
+    }
 }
 
 impl DataFolder {
@@ -128,7 +148,20 @@ impl DataFolder {
             // Without a number the lock is as good; who meets it is told less.
             let _ = file.set_len(0);
         }
-        Ok(Lock { _file: file })
+        Ok(Lock { file })
+    }
+
+    /// The server that has this folder; `None` where none has.
+    pub(crate) fn holder(&self) -> Option<Holder> {
+        let file = File::open(self.path.join("lock")).ok()?;
+        // A server that starts in this moment tries for longer than this takes.
+        let Err(TryLockError::WouldBlock) = file.try_lock_shared() else { return None };
+        let mut text = String::new();
+        // Unreadable it still says that somebody has the lock.
+        let _ = file.take(HOLDER_BYTES_MAX).read_to_string(&mut text);
+        let mut words = text.split_whitespace();
+        let process = words.next().and_then(|number| number.parse().ok());
+        Some(Holder { process, is_ending: words.next() == Some(ENDING) })
     }
 
     /// The process that serves this folder, as far as the kernel tells.
@@ -148,7 +181,7 @@ impl DataFolder {
         let failed = |e: io::Error| Error::system("lock", &path, &e);
         let file = private_file(&path).map_err(failed)?;
         match lock_within(&file, patience) {
-            Ok(()) => Ok(Lock { _file: file }),
+            Ok(()) => Ok(Lock { file }),
             Err(TryLockError::WouldBlock) => Err(held(&path)),
             Err(TryLockError::Error(e)) => Err(failed(e)),
         }
@@ -297,6 +330,22 @@ mod tests {
         assert!(refused.what().contains(&std::process::id().to_string()), "{refused}");
         drop(first);
         folder.lock().unwrap();
+    }
+
+    #[test]
+    fn who_has_a_folder_and_whether_it_ends_is_seen() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = DataFolder::create(place.path()).unwrap();
+        assert_eq!(folder.holder(), None);
+        let lock = folder.lock().unwrap();
+        let holder = Holder { process: Some(std::process::id()), is_ending: false };
+        assert_eq!(folder.holder(), Some(holder));
+        lock.note_ending();
+        assert_eq!(folder.holder(), Some(Holder { is_ending: true, ..holder }));
+        drop(lock);
+        assert_eq!(folder.holder(), None);
+        let _next = folder.lock().unwrap();
+        assert_eq!(folder.holder(), Some(holder));
     }
 
     #[test]

@@ -54,6 +54,9 @@ fn give(control: &Mutex<Control>, admin: &dyn Admin) -> Result<Vec<Problem>, Err
     Ok(control.problems().to_vec())
 }
 
+/// Who hears that a reload is over, and why the catalog could not be read, where it could not.
+pub type Told = Box<dyn Fn(Option<&Error>) + Send>;
+
 /// A thread that reloads when it is told to, and has folders served that were not there before. It ends with the control.
 #[derive(Debug)]
 pub struct Reloader {
@@ -62,11 +65,11 @@ pub struct Reloader {
 }
 
 impl Reloader {
-    /// Starts it. There is one for a control.
-    pub fn start(control: &Arc<Mutex<Control>>, admin: Arc<dyn Admin>) -> io::Result<Self> {
+    /// Starts it; `told` hears what came of each reload. There is one for a control.
+    pub fn start(control: &Arc<Mutex<Control>>, admin: Arc<dyn Admin>, told: Told) -> io::Result<Self> {
         let (changes, wake) = control.lock().changes().ok_or(io::ErrorKind::AlreadyExists)?;
         let wanted = Arc::new(AtomicBool::new(false));
-        let work = Work { control: Arc::downgrade(control), admin, wanted: Arc::clone(&wanted) };
+        let work = Work { control: Arc::downgrade(control), admin, told, wanted: Arc::clone(&wanted) };
         thread::Builder::new().name("multilane-reload".to_owned()).spawn(move || work.run(&changes))?;
         Ok(Reloader { wanted, wake })
     }
@@ -82,6 +85,7 @@ impl Reloader {
 struct Work {
     control: Weak<Mutex<Control>>,
     admin: Arc<dyn Admin>,
+    told: Told,
     wanted: Arc<AtomicBool>,
 }
 
@@ -119,6 +123,9 @@ impl Work {
         let control = self.control.upgrade()?;
         let is_wanted = self.wanted.swap(false, Ordering::Acquire);
         let reloaded = if is_wanted { reload(&control, &*self.admin).map(drop) } else { Ok(()) };
+        if is_wanted {
+            (self.told)(reloaded.as_ref().err());
+        }
         give_folders(&control, &*self.admin);
         Some(reloaded)
     }

@@ -111,7 +111,9 @@ pub struct Status {
     pub version: String,
     /// Its process id.
     pub process: u32,
-    /// Seconds since it started.
+    /// When it started, as `2026-11-29T13:14:50Z`.
+    pub since: String,
+    /// Seconds since then.
     pub up_seconds: u64,
     /// The addresses it listens on.
     pub listen: Vec<String>,
@@ -121,6 +123,8 @@ pub struct Status {
     pub opens: usize,
     /// Connections of each shard.
     pub connections: Vec<usize>,
+    /// Shards that do not answer.
+    pub silent_shards: Vec<usize>,
     /// Shares that it does not serve.
     pub problems: Vec<Problem>,
     /// How the requests of each share that it serves have met the share's limits.

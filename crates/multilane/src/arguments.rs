@@ -76,6 +76,9 @@ pub(crate) enum Command {
     /// End a session, or close an open file
     #[command(subcommand)]
     Close(CloseCommand),
+    /// Say whether the server runs and is ready
+    #[command(after_help = STATUS_EXIT_CODES)]
+    Status,
     /// The running server's log
     #[command(subcommand)]
     Log(LogCommand),
@@ -303,6 +306,10 @@ pub(crate) enum ServerCommand {
     /// The addresses, for clients that open more channels
     Interfaces,
 }
+
+const STATUS_EXIT_CODES: &str = "\
+Exit codes: 0 the server is ready, 1 that cannot be seen, 2 the command line is wrong,
+3 no server runs on the data folder, 4 one runs and is not ready, 5 there is no data folder.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum LogCommand {

@@ -44,6 +44,7 @@ impl Departure {
         let (giving_back, given_back) = channel();
         thread::Builder::new().name("multilane-leave".to_owned()).spawn(move || {
             if let Ok((socket, control)) = begun.recv() {
+                lock.note_ending();
                 drop(socket);
                 drop(control);
                 // An error: the server has ended.

@@ -15,6 +15,8 @@ mod remote;
 mod serve;
 mod share;
 mod signals;
+mod status;
+mod supervisor;
 mod table;
 mod user;
 
@@ -59,6 +61,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, Error> {
         Command::RawEnd { listen } => raw_end::run(listen),
         Command::Remote(command) => remote::run(&command, output),
         // These have exit codes of their own.
+        Command::Status => return status::run(&data()?, output),
         Command::Doctor(doctor) => return Ok(remote::doctor::run(&doctor, output)),
         Command::Diskspd { words } => return Ok(remote::diskspd::run(&words, output)),
         Command::Compare(compare) => return compare::run(&compare),

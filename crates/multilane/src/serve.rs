@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use control::{AdminSocket, Catalog, Control, DataFolder, Error, Facts, Overrides, Reloader, first_start, reload};
+use jiff::Timestamp;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Serialize;
 use server::admin::{Advertise, Anonymous, Configuration, OwnAddresses, Sealing, Signing};
@@ -22,6 +23,7 @@ use crate::hints::{self, Hints};
 use crate::log::Log;
 use crate::output::{self, Output};
 use crate::signals::{Wish, Wishes};
+use crate::supervisor::Supervisor;
 
 /// The port that clients use unless told otherwise; only root may take it.
 const PORT: u16 = 445;
@@ -50,15 +52,19 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
     let mut wishes = Wishes::new().map_err(|cause| unable("catch signals", &cause))?;
     let mut control = Control::new(&folder, catalog, overrides(arguments));
     let configuration = control.first_estate()?;
-    let started = Instant::now();
+    let (started, since) = (Instant::now(), Timestamp::now());
     let server = start(&folder, &control.listen()?, arguments, &configuration)?;
     let folders = control.folders();
     let control = Arc::new(parking_lot::Mutex::new(control));
     let listen = server.addresses().to_vec();
-    let facts = Facts { started, listen: listen.clone(), version: env!("CARGO_PKG_VERSION"), log_filter: log.levels() };
+    let facts =
+        Facts { started, since, listen: listen.clone(), version: env!("CARGO_PKG_VERSION"), log_filter: log.levels() };
     let socket = AdminSocket::open(&folder, Arc::clone(&control), server.admin(), facts)?;
-    let reloader =
-        Reloader::start(&control, server.admin()).map_err(|cause| unable("start a thread for reloads", &cause))?;
+    let supervisor = Supervisor::new();
+    let of_reloads = supervisor.clone();
+    let told = Box::new(move |failed: Option<&Error>| of_reloads.reloaded(failed));
+    let reloader = Reloader::start(&control, server.admin(), told)
+        .map_err(|cause| unable("start a thread for reloads", &cause))?;
 
     let departure = Departure::of(lock).map_err(|cause| unable("start a thread for the end", &cause))?;
 
@@ -77,13 +83,18 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
     if let Err(cause) = announce(&folder, listen, &configuration, output) {
         warn!(name: "ready_not_told", error = %cause, "nobody was told that the server is ready");
     }
+    let (shares, addresses) = (configuration.shares.len(), joined(server.addresses()));
+    supervisor.ready(&format!("Serves {shares} shares on {addresses}."));
     drop(configuration);
+    let watch = supervisor.watch(server.admin()).map_err(|cause| unable("start a thread to watch shards", &cause))?;
     // This thread waits for signals and for nothing else.
     while wishes.next() == Wish::Reload {
+        supervisor.reloading();
         reloader.reload();
     }
+    supervisor.stopping();
     info!(name: "ending", "ending");
-    drop(reloader);
+    drop((reloader, watch));
     let departing = departure.begin(socket, control);
     server.stop(PATIENCE);
     folders.let_go();

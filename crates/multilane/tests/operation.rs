@@ -1,17 +1,23 @@
-//! What an operator sees of a running server: its log.
+//! What an operator and a service manager see of a running server: its log, its status, its signs of life.
 
 mod place;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::place::Place;
+
+/// Longer than anything takes that a test waits for.
+const AN_AGE: Duration = Duration::from_secs(60);
 
 /// A server whose log is JSON.
 struct Server<'a> {
@@ -22,8 +28,12 @@ struct Server<'a> {
 
 impl<'a> Server<'a> {
     fn new(place: &'a Place) -> Self {
+        Server::with(place, &[])
+    }
+
+    fn with(place: &'a Place, environment: &[(&str, &str)]) -> Self {
         let mut command = place.command(&["serve", "--json", "--listen", "127.0.0.1:0", "--log-format", "json"]);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.envs(environment.iter().copied()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut ready = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
@@ -147,6 +157,101 @@ fn a_log_needs_a_server_and_journald_a_journal() {
     }
     let refused = place.refused(&["serve", "--listen", "127.0.0.1:0", "--log-format", "journald"], 1);
     assert!(refused.contains("there is no journal"), "{refused}");
+}
+
+/// The state that `multilane status` tells, and its exit code.
+fn status(place: &Place) -> (Value, i32) {
+    let output = place.command(&["status", "--json"]).output().unwrap();
+    (serde_json::from_slice(&output.stdout).unwrap(), output.status.code().unwrap())
+}
+
+#[test]
+fn status_tells_scripts_by_its_exit_code_how_the_server_is() {
+    let place = Place::new();
+    let is = |state: &str, code: i32| {
+        let (told, exit_code) = status(&place);
+        assert_eq!((told["state"].as_str(), exit_code), (Some(state), code), "{told}");
+        told
+    };
+    is("no_data_folder", 5);
+    place.done(&["account", "create", "abc"]);
+    is("not_running", 3);
+
+    let server = Server::new(&place);
+    let told = is("ready", 0);
+    assert_eq!(told["process"], server.child.id());
+    assert_eq!(told["listen"], json!([format!("127.0.0.1:{}", server.port)]));
+    for number in ["up_seconds", "sessions", "opens", "connections", "shards"] {
+        assert!(told[number].is_u64(), "{number} in {told}");
+    }
+    assert_eq!((told["version"].as_str(), &told["silent_shards"]), (Some(env!("CARGO_PKG_VERSION")), &json!([])));
+    let text = String::from_utf8(place.command(&["status"]).output().unwrap().stdout).unwrap();
+    assert!(text.starts_with("state       the server is ready\n") && text.contains("listens on  127.0.0.1:"), "{text}");
+
+    server.signal("-STOP");
+    is("silent", 4);
+    server.signal("-CONT");
+    is("ready", 0);
+    server.end();
+    is("not_running", 3);
+
+    // A server that has its folder, and no socket yet or no more.
+    let lock = File::options().write(true).open(place.data.join("lock")).unwrap();
+    lock.lock().unwrap();
+    fs::write(place.data.join("lock"), "17\n").unwrap();
+    is("starting", 4);
+    fs::write(place.data.join("lock"), "17 ending\n").unwrap();
+    assert_eq!(is("stopping", 4)["process"], 17);
+
+    let wrong = place.command(&["status", "--bogus"]).output().unwrap();
+    assert_eq!(wrong.status.code(), Some(2));
+}
+
+/// What the service manager is told, until `wanted` comes.
+fn told(manager: &UnixDatagram, wanted: &str) -> Vec<String> {
+    let until = Instant::now() + AN_AGE;
+    let mut all: Vec<String> = Vec::new();
+    let mut message = [0; 4096];
+    while !all.iter().any(|line| line == wanted) {
+        assert!(Instant::now() < until, "{wanted} in {all:?}");
+        let count = manager.recv(&mut message).unwrap();
+        all.extend(std::str::from_utf8(&message[..count]).unwrap().lines().map(str::to_owned));
+    }
+    all
+}
+
+#[test]
+fn a_service_manager_is_told_of_the_start_of_life_of_reloads_and_of_the_end() {
+    let place = Place::new();
+    let path = place.place.path().join("notify");
+    let manager = UnixDatagram::bind(&path).unwrap();
+    manager.set_read_timeout(Some(AN_AGE)).unwrap();
+    let environment = [("NOTIFY_SOCKET", path.to_str().unwrap()), ("WATCHDOG_USEC", "2000000")];
+    let server = Server::with(&place, &environment);
+    let address = format!("STATUS=Serves 1 shares on 127.0.0.1:{}.", server.port);
+    assert_eq!(told(&manager, &address), ["READY=1", &address]);
+    assert_eq!(told(&manager, "WATCHDOG=1"), ["WATCHDOG=1"]);
+    let began = Instant::now();
+    (0..2).for_each(|_| assert_eq!(told(&manager, "WATCHDOG=1"), ["WATCHDOG=1"]));
+    assert!(began.elapsed() > Duration::from_secs(1), "half of what the watchdog waits is between two");
+
+    server.signal("-HUP");
+    let reloading = told(&manager, "RELOADING=1");
+    assert!(reloading.iter().any(|line| line.starts_with("MONOTONIC_USEC=")), "{reloading:?}");
+    let reloaded = told(&manager, "READY=1");
+    assert!(reloaded.contains(&"STATUS=Serves what the catalog says.".to_owned()), "{reloaded:?}");
+
+    let end = thread::scope(|scope| {
+        let end = scope.spawn(|| told(&manager, "STOPPING=1"));
+        server.end();
+        end.join().unwrap()
+    });
+    assert_eq!(
+        end.iter().filter(|line| *line != "WATCHDOG=1" && !line.starts_with("STATUS=")).collect::<Vec<_>>(),
+        ["STOPPING=1"]
+    );
+    manager.set_nonblocking(true).unwrap();
+    assert!(manager.recv(&mut [0; 64]).is_err(), "nothing is said behind the end");
 }
 
 /// The events that the program logs at the levels error, warn and info: name, level and fields.

@@ -8,10 +8,12 @@ use std::time::{Duration, Instant};
 use serde::de::DeserializeOwned;
 
 use super::{REPLY_BYTES_MAX, Reply, Request};
-use crate::{DataFolder, Error};
+use crate::{DataFolder, Error, Status};
 
 /// How long a command waits for the server: opening a share on a slow disk takes seconds, not more.
 const WAIT_MAX: Duration = Duration::from_secs(30);
+/// How long who only looks waits for the server.
+const LOOK_MAX: Duration = Duration::from_secs(5);
 /// How long a server that has its folder may take until it can be reached.
 const BEGINS_WITHIN: Duration = Duration::from_secs(2);
 /// How often it is looked whether it can.
@@ -41,6 +43,49 @@ pub fn ask_for_all<T: DeserializeOwned>(folder: &DataFolder, request: &Request) 
     }
 }
 
+/// What is seen of the server of a folder. The numbers are those of processes, as far as they are known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// It answers.
+    Answers(Box<Status>),
+    /// It runs, and does not answer.
+    Silent(Option<u32>),
+    /// It has its folder, and cannot be reached yet.
+    Begins(Option<u32>),
+    /// It was told to end, and has not ended yet.
+    Ends(Option<u32>),
+    /// None runs.
+    Nowhere,
+}
+
+/// Looks at the server of `folder`, and waits for it no longer than it takes to answer.
+pub fn see(folder: &DataFolder) -> Result<Seen, Error> {
+    let stream = match UnixStream::connect(folder.socket()) {
+        Ok(stream) => stream,
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
+            return Ok(match folder.holder() {
+                Some(holder) if holder.is_ending => Seen::Ends(holder.process),
+                Some(holder) => Seen::Begins(holder.process),
+                None => Seen::Nowhere,
+            });
+        }
+        Err(e) => return Err(Error::system("reach the server through", &folder.socket(), &e)),
+    };
+    let mut answer = Answer { folder, lines: BufReader::new(stream) };
+    let status = answer.send_within(LOOK_MAX, &Request::Status).and_then(|()| answer.line());
+    match status.map(|line| serde_json::from_slice(&line)) {
+        Ok(Ok(Reply::Done { result })) => Ok(Seen::Answers(result)),
+        Ok(Ok(_)) => Err(not_understood("it is not a status")),
+        Ok(Err(cause)) => Err(not_understood(cause)),
+        // It may have ended meanwhile.
+        Err(_) => Ok(match folder.holder() {
+            Some(holder) if holder.is_ending => Seen::Ends(holder.process),
+            Some(holder) => Seen::Silent(holder.process),
+            None => Seen::Nowhere,
+        }),
+    }
+}
+
 /// What comes back, line by line.
 struct Answer<'a> {
     folder: &'a DataFolder,
@@ -63,9 +108,13 @@ impl<'a> Answer<'a> {
     }
 
     fn send(&self, request: &Request) -> io::Result<()> {
+        self.send_within(WAIT_MAX, request)
+    }
+
+    fn send_within(&self, patience: Duration, request: &Request) -> io::Result<()> {
         let mut stream = self.lines.get_ref();
-        stream.set_read_timeout(Some(WAIT_MAX))?;
-        stream.set_write_timeout(Some(WAIT_MAX))?;
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
         let mut line = serde_json::to_vec(request)?;
         line.push(b'\n');
         stream.write_all(&line)

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde::Serialize;
 use server::admin::Admin;
@@ -30,6 +31,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How often it is looked whether there is room for the socket, where there was none.
 const LOOKED_EVERY: Duration = Duration::from_secs(1);
 
+/// How long shards have to answer who asks for the server's status.
+const SHARDS_ANSWER_WITHIN: Duration = Duration::from_secs(1);
+
 /// What is logged, and the way to change that.
 pub trait LogFilter: Send + Sync {
     /// The filter now.
@@ -43,6 +47,8 @@ pub trait LogFilter: Send + Sync {
 pub struct Facts {
     /// When the server started.
     pub started: Instant,
+    /// The same by the clock on the wall.
+    pub since: Timestamp,
     /// The addresses it listens on.
     pub listen: Vec<SocketAddr>,
     /// The program's version.
@@ -209,15 +215,18 @@ impl Desk {
     }
 
     fn status(&self) -> Status {
+        let silent_shards = self.admin.silent_shards(SHARDS_ANSWER_WITHIN);
         let control = self.control.lock();
         Status {
             version: self.facts.version.to_owned(),
             process: std::process::id(),
+            since: format!("{:.0}", self.facts.since),
             up_seconds: self.facts.started.elapsed().as_secs(),
             listen: self.facts.listen.iter().map(SocketAddr::to_string).collect(),
             sessions: self.admin.session_count(),
             opens: self.admin.open_count(),
             connections: self.admin.connections(),
+            silent_shards,
             problems: control.problems().to_vec(),
             limits: control.limits_in_use(),
         }

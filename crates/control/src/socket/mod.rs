@@ -6,7 +6,7 @@ mod listener;
 
 use serde::{Deserialize, Serialize};
 
-pub use client::{ask, ask_for_all};
+pub use client::{Seen, ask, ask_for_all, see};
 pub use listener::{AdminSocket, Facts, LogFilter};
 
 use crate::{Error, Fault};

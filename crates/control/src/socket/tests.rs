@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use jiff::Timestamp;
 use parking_lot::{Condvar, Mutex};
 use serde_json::Value;
 use server::admin::{Admin, ChannelView, Configuration, InterfaceView, OpenView, SessionView, Views};
@@ -66,6 +67,10 @@ impl Admin for Remembering {
 
     fn interfaces(&self) -> Vec<InterfaceView> {
         Vec::new()
+    }
+
+    fn silent_shards(&self, _: Duration) -> Vec<usize> {
+        vec![1]
     }
 
     fn replace(&self, configuration: Configuration) {
@@ -208,10 +213,12 @@ impl Running {
         let control = Control::touching(&self.folder, catalog, Overrides::default(), touch);
         let control = Arc::new(Mutex::new(control));
         let admin = Arc::clone(&self.admin);
-        self.reloader = Some(Reloader::start(&control, Arc::clone(&admin) as Arc<dyn Admin>).unwrap());
+        self.reloader =
+            Some(Reloader::start(&control, Arc::clone(&admin) as Arc<dyn Admin>, Box::new(|_| {})).unwrap());
         self.control = Some(Arc::clone(&control));
         let facts = Facts {
             started: Instant::now(),
+            since: Timestamp::UNIX_EPOCH,
             listen: vec!["192.0.2.9:445".parse().unwrap()],
             version: "1.2.3",
             log_filter: Arc::new(OneFilter::default()),
@@ -275,6 +282,27 @@ fn the_filter_of_the_log_is_changed_or_stays() {
     let refused = set("xy").unwrap_err();
     assert_eq!((refused.what(), refused.remedy()), ("it is no letter", "use a letter"));
     assert_eq!(ask_for(Request::LogFilter).unwrap().unwrap(), "x");
+}
+
+#[test]
+fn what_is_seen_of_a_server_waits_for_nobody() {
+    let mut running = running();
+    let seen = || see(&running.folder).unwrap();
+    let Seen::Answers(status) = seen() else { panic!("{:?}", seen()) };
+    assert_eq!((status.since.as_str(), status.silent_shards), ("1970-01-01T00:00:00Z", vec![1]));
+
+    drop(running.socket.take());
+    let seen = || see(&running.folder).unwrap();
+    assert_eq!(seen(), Seen::Nowhere);
+    let lock = running.folder.lock().unwrap();
+    let own = Some(std::process::id());
+    assert_eq!(seen(), Seen::Begins(own));
+    let silent = UnixListener::bind(running.folder.socket()).unwrap();
+    let visitor = std::thread::spawn(move || drop(silent.accept()));
+    assert_eq!(seen(), Seen::Silent(own));
+    visitor.join().unwrap();
+    lock.note_ending();
+    assert_eq!(seen(), Seen::Ends(own));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod overview;
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 pub use crate::state::configuration::*;
 
@@ -91,7 +92,7 @@ pub struct OpenView {
 /// Views that are made one by one, as they are asked for: who looks at many holds few, and who takes long over it keeps nothing open.
 pub type Views<'a, T> = Box<dyn Iterator<Item = T> + 'a>;
 
-/// The server as the control plane uses it. Every method may be called from any thread and returns soon.
+/// The server as the control plane uses it. Every method may be called from any thread but a shard, and returns soon.
 pub trait Admin: Send + Sync {
     /// Serves `configuration` from now on. Sessions of principals that are gone end, and those that began with a secret which is none of its
     /// principal's any more; trees of shares that are gone end; the rest goes on undisturbed.
@@ -108,6 +109,9 @@ pub trait Admin: Send + Sync {
 
     /// The connections of each shard.
     fn connections(&self) -> Vec<usize>;
+
+    /// Asks all shards to answer, and gives those that have not within `patience`, which it waits for at most.
+    fn silent_shards(&self, patience: Duration) -> Vec<usize>;
 
     /// The opens there are now, without those that are gone when it is their turn.
     fn opens(&self) -> Views<'_, OpenView>;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use secure::seal::Cipher;
 use secure::sign::SigningAlgorithm;
@@ -38,6 +39,10 @@ impl Admin for Arc<Shared> {
 
     fn connections(&self) -> Vec<usize> {
         self.placement.connections()
+    }
+
+    fn silent_shards(&self, patience: Duration) -> Vec<usize> {
+        self.roll_call.silent(patience)
     }
 
     fn opens(&self) -> Views<'_, OpenView> {

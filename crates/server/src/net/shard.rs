@@ -164,6 +164,7 @@ impl Shard {
         };
         tokio::task::spawn_local(async move { busy_poll.run().await });
         let mut stopped = self.stopped.clone();
+        let mut calls = self.server.roll_call.listen();
         let mut sweep = tokio::time::interval(SWEEP_EVERY);
         loop {
             tokio::select! {
@@ -177,6 +178,7 @@ impl Shard {
                         break;
                     }
                 }
+                Ok(()) = calls.changed() => self.server.roll_call.answer(self.index, *calls.borrow_and_update()),
                 arrived = receiver.recv() => {
                     let Some(arrival) = arrived else { break };
                     let ending = *stopped.borrow();

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use store::waiting::{self, Forbidden};
@@ -28,9 +29,10 @@ use wire::ids::{Command, FileId, FileTime};
 use wire::security::SecurityInformation;
 use wire::status::Status;
 
-use crate::state::configuration::Signing;
+use crate::state::configuration::{Configuration, Signing};
 use crate::tests::interrupted::{Call, Interrupted};
 use crate::tests::testing::{Peer, server_with};
+use crate::{Config, Server};
 
 /// A client of a share, on a thread that may not wait.
 async fn peer(store: Arc<dyn Store>) -> Peer {
@@ -325,4 +327,18 @@ async fn ioctl(peer: &mut Peer, file: FileId, ctl_code: CtlCode, input: &[u8]) {
         ..IoctlRequest::default()
     };
     expect(peer, Command::IOCTL, |body| request.encode(body)).await;
+}
+
+#[test]
+fn shards_that_run_answer_and_those_that_have_ended_do_not() {
+    let peer_less = server_with(Signing::Enabled, Arc::new(RamStore::new(1 << 20)));
+    let configuration = Configuration::clone(&peer_less.configuration.load_full());
+    let listen = vec!["127.0.0.1:0".parse().unwrap()];
+    let config = Config { listen, shards: 2, opens: None, metadata_cache_bytes: None };
+    let server = Server::start(&config, configuration).unwrap();
+    let admin = server.admin();
+    let silent = |patience| admin.silent_shards(patience);
+    (0..3).for_each(|_| assert_eq!(silent(Duration::from_secs(60)), [0; 0]));
+    server.stop(Duration::ZERO);
+    assert_eq!(silent(Duration::from_millis(10)), [0, 1]);
 }

@@ -45,6 +45,7 @@ pub(crate) mod removal;
 pub(crate) mod removal_tests;
 pub(crate) mod replayed;
 pub(crate) mod restore;
+pub(crate) mod roll_call;
 pub(crate) mod sacl;
 pub(crate) mod scavenger;
 pub(crate) mod session;

@@ -21,6 +21,7 @@ use crate::state::notify::Watches;
 use crate::state::open::Open;
 use crate::state::open_id::OpenId;
 use crate::state::placement::Placement;
+use crate::state::roll_call::RollCall;
 use crate::state::session::Session;
 use crate::state::session_link::SessionLink;
 use crate::state::sessions::Sessions;
@@ -53,6 +54,7 @@ pub(crate) struct Shared {
     pub(crate) interfaces: Arc<Interfaces>,
     pub(crate) listening: Vec<SocketAddr>,
     pub(crate) placement: Placement,
+    pub(crate) roll_call: RollCall,
     next_open: AtomicU64,
 }
 
@@ -88,6 +90,7 @@ impl Shared {
             interfaces: Arc::default(),
             listening,
             placement: Placement::new(shards),
+            roll_call: RollCall::new(shards),
             next_open: AtomicU64::new(u64::from(u32::from_le_bytes(chance)) << 24 | 1),
         }
     }
