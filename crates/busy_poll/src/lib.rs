@@ -54,6 +54,8 @@ pub struct BusyPoll<C = fn() -> bool> {
     born: Instant,
     /// When the work began of which [`BusyPoll::run`] has not taken note yet: nanoseconds after `born`, and zero where there is none.
     began: AtomicU64,
+    /// The same, of which it may have taken note.
+    last_began: AtomicU64,
 }
 
 impl BusyPoll {
@@ -65,6 +67,7 @@ impl BusyPoll {
             has_other_work: || false,
             born: Instant::now(),
             began: AtomicU64::new(0),
+            last_began: AtomicU64::new(0),
         }
     }
 
@@ -76,8 +79,8 @@ impl BusyPoll {
     /// The same for a thread that does not poll while `has_other_work`: it has something to do that [`BusyPoll::attend`] is not told of, or
     /// other threads of its process want its core.
     pub fn unless<C: Fn() -> bool>(self, has_other_work: C) -> BusyPoll<C> {
-        let BusyPoll { work, is_eager, born, began, has_other_work: _ } = self;
-        BusyPoll { work, is_eager, has_other_work, born, began }
+        let BusyPoll { work, is_eager, born, began, last_began, has_other_work: _ } = self;
+        BusyPoll { work, is_eager, has_other_work, born, began, last_began }
     }
 }
 
@@ -87,7 +90,9 @@ impl<C: Fn() -> bool> BusyPoll<C> {
         let mut work = pin!(work);
         poll_fn(|task| {
             if self.began.load(Ordering::Relaxed) == 0 {
-                self.began.store((self.born.elapsed().as_nanos() as u64).max(1), Ordering::Relaxed);
+                let began = (self.born.elapsed().as_nanos() as u64).max(1);
+                self.began.store(began, Ordering::Relaxed);
+                self.last_began.store(began, Ordering::Relaxed);
                 self.work.notify_one();
             }
             work.as_mut().poll(task)
@@ -105,6 +110,11 @@ impl<C: Fn() -> bool> BusyPoll<C> {
                 self.poll(&mut trust).await;
             }
         }
+    }
+
+    /// When the work began that is being done, or was done last.
+    pub fn work_began(&self) -> Instant {
+        self.born + Duration::from_nanos(self.last_began.load(Ordering::Relaxed))
     }
 
     /// When the work began that has called last; the next work calls again.

@@ -13,7 +13,10 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use parking_lot::{Condvar, Mutex};
 use serde_json::Value;
-use server::admin::{Admin, ChannelView, Configuration, InterfaceView, OpenView, SessionView, Views};
+use server::admin::{
+    Admin, ChannelView, Configuration, CountersRow, CountersView, Counts, Events, InterfaceView, OpenView, Scope,
+    SessionView, Views,
+};
 use tempfile::TempDir;
 
 use super::*;
@@ -63,6 +66,24 @@ impl LogFilter for OneFilter {
 impl Admin for Remembering {
     fn connections(&self) -> Vec<usize> {
         vec![3, 4]
+    }
+
+    fn counters(&self) -> CountersView {
+        let counts = |number| Counts::from_parts(vec![(0, number), (300, 1)], vec![(0xC000_0034, 2)]).unwrap();
+        let channel = Scope::Channel {
+            session: u64::MAX,
+            connection: 7,
+            peer: "192.0.2.1:50000".to_owned(),
+            local: "192.0.2.9:445".to_owned(),
+        };
+        let scopes = [Scope::Server, Scope::Share(None), Scope::Client("192.0.2.1".parse().ok()), channel];
+        let row = |(number, scope)| CountersRow { scope, counts: counts(number) };
+        let rows = (1..).zip(scopes).map(row).collect();
+        CountersView {
+            at: Duration::from_nanos(1_234_567_890),
+            events: Events { breaks: 3, ..Events::default() },
+            rows,
+        }
     }
 
     fn interfaces(&self) -> Vec<InterfaceView> {

@@ -5,7 +5,11 @@ mod overview;
 use std::net::IpAddr;
 use std::time::Duration;
 
+pub use crate::resource::latency::{LATENCY_BUCKETS, latency_bucket};
 pub use crate::state::configuration::*;
+pub use crate::state::counters::{
+    Api, CountersRow, CountersView, Counts, Events, LatencyKind, Malformed, Numbers, ResponseType, Scope, Sum, Wait,
+};
 
 /// A session as an operator sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,6 +107,9 @@ pub trait Admin: Send + Sync {
 
     /// How many sessions there are.
     fn session_count(&self) -> usize;
+
+    /// What the server has done since it started, by share, user, client, session and channel.
+    fn counters(&self) -> CountersView;
 
     /// The addresses that clients with several channels are told of.
     fn interfaces(&self) -> Vec<InterfaceView>;

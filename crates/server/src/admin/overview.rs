@@ -9,6 +9,7 @@ use secure::sign::SigningAlgorithm;
 
 use crate::admin::{Admin, ChannelView, InterfaceView, OpenView, SessionView, Views};
 use crate::state::configuration::Configuration;
+use crate::state::counters::{Api, CountersView, Counts, Sum};
 use crate::state::durable::Parting;
 use crate::state::multichannel;
 use crate::state::open::{Open, Target};
@@ -25,11 +26,15 @@ impl Admin for Arc<Shared> {
 
     fn sessions(&self) -> Views<'_, SessionView> {
         let sessions: Vec<_> = self.sessions.all().iter().map(Arc::downgrade).collect();
-        Box::new(sessions.into_iter().filter_map(|session| Some(view_session(&*session.upgrade()?))))
+        Box::new(sessions.into_iter().filter_map(|session| Some(view_session(self, &*session.upgrade()?))))
     }
 
     fn session_count(&self) -> usize {
         self.sessions.count()
+    }
+
+    fn counters(&self) -> CountersView {
+        self.counters.read()
     }
 
     fn interfaces(&self) -> Vec<InterfaceView> {
@@ -97,9 +102,10 @@ impl Shared {
     }
 }
 
-fn view_session(session: &Session) -> SessionView {
+fn view_session(server: &Shared, session: &Session) -> SessionView {
     let user = session.user.load();
     let channels = session.channels();
+    let counts = |connection| server.counters.of_channel(session.id, connection);
     let idle = channels.iter().map(|channel| channel.idle_seconds()).min().unwrap_or(0);
     SessionView {
         id: session.id.0,
@@ -112,18 +118,19 @@ fn view_session(session: &Session) -> SessionView {
         connected_seconds: session.created.elapsed().as_secs(),
         idle_seconds: idle,
         opens: session.open_count(),
-        channels: channels.iter().map(|channel| view_channel(channel)).collect(),
+        channels: channels.iter().map(|channel| view_channel(channel, &counts(channel.connection))).collect(),
     }
 }
 
-fn view_channel(channel: &ChannelFacts) -> ChannelView {
+fn view_channel(channel: &ChannelFacts, counts: &Counts) -> ChannelView {
+    let sum = |of| Api::ALL.iter().map(|api| counts.sum(*api, of)).sum();
     ChannelView {
         peer: channel.peer.clone(),
         local: channel.local.clone(),
         shard: channel.shard(),
-        bytes_received: channel.bytes_received.load(Ordering::Relaxed),
-        bytes_sent: channel.bytes_sent.load(Ordering::Relaxed),
-        requests: channel.requests.load(Ordering::Relaxed),
+        bytes_received: sum(Sum::ReceivedBytes),
+        bytes_sent: sum(Sum::SentBytes),
+        requests: counts.all_requests(),
         signing: signing_name(channel.signing).to_owned(),
         outstanding: channel.activity.outstanding.load(Ordering::Relaxed),
         connected_seconds: channel.since.elapsed().as_secs(),

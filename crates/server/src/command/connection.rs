@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
@@ -25,6 +25,7 @@ use crate::resource::buffers::Buffers;
 use crate::resource::by_id::ById;
 use crate::resource::contained::contained;
 use crate::resource::turns::{Turn, Turns};
+use crate::state::counters::{ChannelCounters, Client, happened};
 use crate::state::credits::CreditWindow;
 use crate::state::durable::Parting;
 use crate::state::in_flight::InFlightTable;
@@ -161,9 +162,6 @@ impl Connection {
             local: self.local.clone(),
             shard: AtomicUsize::new(self.shard),
             signing,
-            bytes_received: AtomicU64::new(0),
-            bytes_sent: AtomicU64::new(0),
-            requests: AtomicU64::new(0),
             accepted: self.accepted,
             activity: Arc::clone(&self.activity),
             since: Instant::now(),
@@ -204,9 +202,10 @@ impl Connection {
         self.channels.borrow().values().for_each(|channel| channel.facts.set_shard(self.shard));
     }
 
-    /// The client has sent something (MS-SMB2 3.3.5.2.8).
-    pub(crate) fn note_activity(&self) {
-        self.activity.seconds.store(self.accepted.elapsed().as_secs(), Ordering::Relaxed);
+    /// The client has sent something, at this time (MS-SMB2 3.3.5.2.8).
+    pub(crate) fn note_activity(&self, now: tokio::time::Instant) {
+        let since = now.into_std().saturating_duration_since(self.accepted);
+        self.activity.seconds.store(since.as_secs(), Ordering::Relaxed);
     }
 
     /// What a stranger holds is to be within what strangers may hold: others make room where it is not.
@@ -359,6 +358,10 @@ impl Connection {
     /// Makes the connection a channel of a session.
     pub(crate) fn add_channel(&self, channel: Channel) {
         self.introduce(&channel.session);
+        let (session, ends) = (&channel.session, (&*self.peer, &*self.local));
+        let client = Client::of(&session.user.load(), self.id, ends);
+        let counters = ChannelCounters::begin(&self.server.counters, session.id, client, &session.budgets);
+        let channel = channel.counted_by(counters);
         drop(self.stranger.take());
         let mut channels = self.channels.borrow_mut();
         // Sessions that ended on another connection have left theirs here.
@@ -372,6 +375,7 @@ impl Connection {
         self.setups.borrow_mut().clear();
         let mut goes_on = false;
         for (_, channel) in self.channels.borrow_mut().drain() {
+            happened(&self.server.counters.events.channels_lost);
             if channel.session.remove_channel(self.id) {
                 self.server.end_session(&channel.session, Parting::Lost);
             } else {

@@ -27,6 +27,7 @@ use wire::status::Status;
 use crate::command::context::{Context, Outcome, Reply};
 use crate::command::setup::{Purpose, SetupInProgress};
 use crate::state::configuration::{Anonymous, Configuration, Principal, Sealing, Signing};
+use crate::state::counters::happened;
 use crate::state::durable::Parting;
 use crate::state::login_throttle::{Attempt, TooMany};
 use crate::state::refusal::Refusal;
@@ -99,6 +100,7 @@ pub(crate) async fn handle(context: &Context, message: &[u8]) -> Outcome {
         },
         Err(failure) => {
             let user = shortened(named.as_deref().unwrap_or(""));
+            happened(&context.server().counters.events.sign_ins_refused);
             tracing::info!(name: "sign_in_refused", peer = %context.connection.peer, user, reason = %failure, "sign-in refused");
             Err(setup.fail(context, failure).into())
         }
@@ -115,6 +117,7 @@ async fn take_turn(context: &Context, user: &str) -> Result<Attempt, Refusal> {
         Ok(attempt) if attempt.wait.is_zero() => return Ok(attempt),
         Ok(attempt) if context.in_flight.may_wait() && frame_bytes <= WAITING_BYTES_MAX => attempt,
         Ok(_) | Err(TooMany) => {
+            happened(&server.counters.events.sign_ins_refused);
             tracing::info!(name: "sign_in_throttled", peer = %connection.peer, user = shortened(user), "sign-in refused unjudged: too many have failed");
             return Err(Status::INSUFFICIENT_RESOURCES.into());
         }
@@ -261,6 +264,7 @@ impl Finished {
         let key = session.keys.signing_key(connection.negotiation.borrow().signing());
         let facts = connection.channel_facts(key.algorithm());
         connection.add_channel(session.add_channel(key, facts, 1, &server.placement)?);
+        happened(&server.counters.events.sign_ins);
         tracing::info!(name: "signed_in", peer = %connection.peer, session = id.0, user = %user.name, account = %user.account, dialect = %format_args!("{:#06x}", session.dialect.0), "signed in");
         Ok(Reply { session: Some(id), ..Reply::new(body(session_flags(&session), token)) })
     }

@@ -14,6 +14,7 @@ use std::task::{Context as TaskContext, Poll};
 use store::Node;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::task::yield_now;
+use tokio::time::Instant;
 use wire::ids::SessionId;
 
 use crate::command::connection::{Connection, Disconnect, Ending};
@@ -86,6 +87,8 @@ pub(crate) struct Endpoint {
     pub(crate) responder: Rc<Responder>,
     patience: RefCell<Patience>,
     received: Cell<u64>,
+    /// Something was received in its turn.
+    has_received: Cell<bool>,
     /// Notifications that were taken from the mailbox and have not been queued yet.
     unopened: RefCell<VecDeque<Notification>>,
     deliveries: RefCell<Deliveries>,
@@ -112,6 +115,7 @@ impl Endpoint {
             responder: Responder::of(Connection::new(migrated, server, buffers, turns)),
             patience: RefCell::new(patience),
             received: Cell::new(0),
+            has_received: Cell::new(false),
             unopened: RefCell::default(),
             deliveries: RefCell::default(),
         })
@@ -295,6 +299,9 @@ impl Endpoint {
 
     fn end_rest(&self) {
         self.in_flight.cancel_all();
+        if self.tally.has_noted() {
+            self.tally.count(Instant::now());
+        }
         self.outbox.borrow_mut().clear(&self.buffers);
         self.deferred.take();
         // Nothing more than before: it fits.
@@ -313,7 +320,11 @@ impl Endpoint {
         if self.ending() != Some(Ending::Now) && !self.turn.begin(task.waker()) {
             return Poll::Pending;
         }
-        match self.advance(task, stream, inbox) {
+        let began = self.turn.clock().last();
+        self.tally.begin_turn(began);
+        let advanced = self.advance(task, stream, inbox);
+        self.count_turn(began);
+        match advanced {
             Ok(rest) if !self.settle(inbox, rest) => Poll::Ready(Disconnect("strangers hold too much")),
             Ok(Rest::More) => {
                 self.turn.stand_in_line(task.waker());
@@ -329,6 +340,15 @@ impl Endpoint {
                 Poll::Pending
             }
             Err(disconnect) => Poll::Ready(disconnect),
+        }
+    }
+
+    /// Counts what its turn, which began then, has answered on the fast path. The clock is read where something was received in it.
+    fn count_turn(&self, began: Instant) {
+        if self.has_received.take() || self.tally.has_noted() {
+            let now = self.turn.clock().look();
+            self.tally.count(now);
+            self.note_activity(now.max(began));
         }
     }
 
@@ -356,6 +376,9 @@ impl Endpoint {
                 .advance(task, stream, passed_on, drained, has_another_way)
                 .inspect_err(|end| self.tell_dead(*end))?;
             self.check_ending(drained)?;
+            if self.is_moving() && self.tally.has_noted() {
+                self.tally.count(self.turn.clock().look());
+            }
             if self.is_moving() && drained && self.deferred.borrow().is_none() && self.decide_to_move() {
                 return Err(MOVES);
             }
@@ -375,6 +398,10 @@ impl Endpoint {
                 Batch::Done => self.receive(task, stream, inbox)?,
             };
             if received == Received::Some {
+                let has_worked = self.has_received.replace(true) || self.tally.has_noted();
+                let now = if has_worked { self.turn.clock().look() } else { self.tally.turn_began() };
+                self.tally.count(now);
+                self.tally.begin(now);
                 continue;
             }
             if self.deferred.borrow().is_none() {
@@ -463,7 +490,9 @@ impl Endpoint {
         self.begin_batch();
         match self.deferred.take() {
             None => {}
-            Some(Deferred::Unheld(unheld)) => {
+            Some(Deferred::Unheld(mut unheld)) => {
+                let long = &mut unheld.long;
+                long.held_back = self.tally.turn_began().saturating_duration_since(long.received);
                 if !self.process_long(task, inbox, unheld)? {
                     return Ok(Batch::Stalled);
                 }
@@ -650,7 +679,6 @@ impl Endpoint {
                 self.allowance.went_on();
                 inbox.received(bytes);
                 self.turn.spend(bytes * self.byte_cost.get());
-                self.note_activity();
                 self.received.set(self.received.get() + bytes as u64);
                 if bytes == 0 { Err(Disconnect("the client closed")) } else { Ok(Received::Some) }
             }

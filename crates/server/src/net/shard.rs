@@ -154,6 +154,10 @@ impl Shard {
         let has_other_work =
             move || line.have_somebody_in_line() || server.pool.is_crowded() || server.long_work.is_crowded();
         let busy_poll: Rc<ShardPoll> = Rc::new(BusyPoll::thrifty().unless(Box::new(has_other_work)));
+        let told = Rc::downgrade(&busy_poll);
+        turns
+            .clock()
+            .tell_woken(move || told.upgrade().map_or_else(tokio::time::Instant::now, |poll| poll.work_began()));
         let budgets = &self.server.budgets;
         let kept = budgets.capacity().kept_small_buffers / self.dispatcher.senders.len().max(1) as u64;
         let own = Own {

@@ -163,6 +163,11 @@ pub(super) struct Carried {
 }
 
 impl Carried {
+    /// The tree connect that the request before had, or has found.
+    pub(super) fn tree(&self) -> Option<TreeId> {
+        self.tree
+    }
+
     /// After the request that had this outcome: a failed CREATE leaves its status, and no open (3.3.5.2.7.2).
     pub(super) fn note(&mut self, command: Command, outcome: &Outcome) {
         if command == Command::CREATE {
@@ -206,9 +211,6 @@ impl Request {
             verdict = Err(Status::ACCESS_DENIED);
         }
         let channel = connection.channel(session_id);
-        if let Some(channel) = &channel {
-            channel.count_request(range.len());
-        }
         Ok(Request { range, header, session_id, is_orphan, channel, proof, verdict })
     }
 

@@ -5,10 +5,12 @@ use std::cell::Cell;
 use std::future;
 use std::pin::pin;
 use std::rc::Rc;
+use std::time::Duration;
 
 use secure::sign::SigningAlgorithm;
+use tokio::time::Instant;
 use wire::command::error::{ErrorContext, ErrorId, ErrorResponse};
-use wire::header::{Flags, Header, Route};
+use wire::header::{Flags, HEADER_LENGTH, Header, Route};
 use wire::ids::{Command, Dialect};
 use wire::status::Status;
 
@@ -19,6 +21,7 @@ use crate::command::proof::Proof;
 use crate::command::{self, cancel, ioctl};
 use crate::request::admission::{Carried, Relation, Request, payload_bytes};
 use crate::request::answer::{self, LongAnswer};
+use crate::request::counting;
 use crate::request::inbox::Kept;
 use crate::request::responder::Responder;
 use crate::request::response::Response;
@@ -32,6 +35,7 @@ use crate::resource::slice::Slice;
 use crate::resource::turns::{LONG_REQUEST_COST, REQUEST_COST, TURN_BYTES};
 use crate::state::breaks;
 use crate::state::channel_sequence::{Counted, Step};
+use crate::state::counters::{Answered, Api, Wait};
 use crate::state::in_flight::INTERIM_AFTER;
 use crate::state::in_flight::InFlight;
 use crate::state::refusal::Refusal;
@@ -47,26 +51,31 @@ pub(crate) struct Chain {
     charge: Cell<Option<Charge>>,
     /// For the buffer that it came in.
     frame: Option<Charge>,
+    received: Instant,
+    held_back: Duration,
 }
 
 /// A frame's requests, while the frame is in the inbox.
 pub(crate) struct Admitted {
     requests: Vec<Request>,
     sealed: Option<Rc<Channel>>,
+    received: Instant,
+    held_back: Duration,
 }
 
 impl Admitted {
     /// With the frame, and what is held for the answers.
     pub(crate) fn kept(self, kept: Kept, charge: Option<Charge>) -> Chain {
-        let Admitted { requests, sealed } = self;
-        Chain { bytes: kept.frame, requests, sealed, charge: Cell::new(charge), frame: kept.charge }
+        let Admitted { requests, sealed, received, held_back } = self;
+        let (bytes, frame, charge) = (kept.frame, kept.charge, Cell::new(charge));
+        Chain { bytes, requests, sealed, charge, frame, received, held_back }
     }
 }
 
 impl Chain {
     /// Splits the frame, charges credits and verifies signatures. `None` where nothing is to be answered.
     pub(crate) fn admit(connection: &Connection, frame: &mut [u8], long: Long) -> Result<Option<Admitted>, Disconnect> {
-        let Long { first, sealed, signatures, proof: mut proof_of_first, is_refused, .. } = long;
+        let Long { first, sealed, signatures, proof: mut proof_of_first, is_refused, received, held_back, .. } = long;
         let sealed = sealed.as_ref();
         let mut requests: Vec<Request> = Vec::with_capacity(1);
         let (mut start, mut header, mut cancelled) = (0, first, 0);
@@ -93,6 +102,14 @@ impl Chain {
                     return Err(Disconnect("a frame cancels more than can wait"));
                 }
                 cancel::handle(connection, &header, place.session_id, &proof);
+                let channel = connection.channel(place.session_id);
+                let received_bytes = (end - start) as u64;
+                counting::count(
+                    connection,
+                    channel.as_deref(),
+                    None,
+                    &Answered { received_bytes, ..Answered::one(Api::Cancel) },
+                );
             } else {
                 let mut request = Request::admit(connection, (header, start..end), message, place, proof)?;
                 if is_refused {
@@ -109,7 +126,7 @@ impl Chain {
         if requests.is_empty() {
             return Ok(None);
         }
-        Ok(Some(Admitted { requests, sealed: sealed.cloned() }))
+        Ok(Some(Admitted { requests, sealed: sealed.cloned(), received, held_back }))
     }
 }
 
@@ -162,6 +179,7 @@ pub(crate) async fn run(responder: Rc<Responder>, chain: Chain) {
     let mut carried = Carried::default();
     let last = chain.requests.len() - 1;
     let (mut spent, mut returned) = (0, Vec::new());
+    let mut begun = chain.received;
     for (position, request) in chain.requests.iter().enumerate() {
         if spent >= TURN_BYTES as usize {
             responder.turn.another().await;
@@ -169,17 +187,26 @@ pub(crate) async fn run(responder: Rc<Responder>, chain: Chain) {
         }
         if position > 0 && responder.is_gone() {
             // Nobody could cancel what would begin now.
+            chain.requests[position..].iter().for_each(|request| request.count_lost(&responder));
             return;
         }
         let answered = response.length();
         let in_flight = InFlight::new(request.header.message_id, request.session_id);
+        if position == 0 {
+            in_flight.note_waited(Wait::Budget, chain.held_back);
+        }
+        let mut tree;
         // What is related to nothing before it begins anew (3.3.5.2.7.1).
         if !request.is_related() {
             carried = Carried::default();
         }
         let mut outcome = match request.enter(&responder.connection, &chain.bytes, &mut carried, &in_flight) {
-            Err(status) => Err(status.into()),
+            Err(status) => {
+                tree = request.tree(carried.tree());
+                Err(status.into())
+            }
             Ok(context) => {
+                tree = context.tree.clone();
                 carried.open = context.open.as_ref().map(|open| open.id).or(carried.open);
                 let message = &chain.bytes[request.range.clone()];
                 let asked = asked_bytes(request.header.command, message, position == last);
@@ -207,7 +234,12 @@ pub(crate) async fn run(responder: Rc<Responder>, chain: Chain) {
         carried.note(request.header.command, &outcome);
         request.note_open(&outcome);
         returned.extend(outcome.as_mut().ok().and_then(|reply| reply.returned.take()));
-        request.push_response(&responder, outcome, &mut response, &chain, &in_flight);
+        tree = tree.or_else(|| request.connected(&outcome));
+        let mut counted = request.answered(&chain.bytes, &outcome, &in_flight);
+        counted.sent_bytes = request.push_response(&responder, outcome, &mut response, &chain, &in_flight);
+        let now = Instant::now();
+        counted.time = now.saturating_duration_since(std::mem::replace(&mut begun, now));
+        counting::count(&responder, request.channel.as_deref(), tree.as_deref(), &counted);
         // What comes in and goes out, and the first request, the connection has counted or will.
         let own = if position > 0 { LONG_REQUEST_COST } else { 0 };
         in_flight.spend(&responder.turn);
@@ -261,12 +293,15 @@ impl Request {
         let begins = match (&context.open, work) {
             (Some(open), Work::Read(_) | Work::Write(_)) => Some(open.unbegun.enter()),
             (Some(open), Work::Metadata) => {
-                context.in_flight.unless_cancelled(open.unbegun.have_begun()).await?;
+                let in_flight = &context.in_flight;
+                in_flight.waiting_for_budget(in_flight.unless_cancelled(open.unbegun.have_begun())).await?;
                 None
             }
             (None, _) => None,
         };
-        let taken = context.in_flight.unless_cancelled(limit.take(work, file, self.session_id)).await?;
+        let in_flight = &context.in_flight;
+        let take = limit.take(work, file, self.session_id, |throttle| in_flight.note_throttle(throttle));
+        let taken = in_flight.waiting_for_budget(in_flight.unless_cancelled(take)).await?;
         context.check_stays()?;
         drop(begins);
         let outcome = command::dispatch(context, command, message).await;
@@ -343,6 +378,7 @@ impl Request {
         responder.wake();
     }
 
+    /// Adds its response to those of its chain; gives how many bytes it has.
     fn push_response(
         &self,
         connection: &Connection,
@@ -350,7 +386,7 @@ impl Request {
         response: &mut Response,
         chain: &Chain,
         in_flight: &InFlight,
-    ) {
+    ) -> u64 {
         let mut header = self.response_header();
         match in_flight.async_id.get() {
             Some(async_id) => header.route = Route::Async(async_id),
@@ -362,12 +398,17 @@ impl Request {
                 self.apply(&mut header, &reply);
                 let made = self.header.command == Command::SESSION_SETUP && reply.status == Status::SUCCESS;
                 let signer = if made { connection.channel(header.session_id) } else { self.signer() };
+                let length = reply.body.len();
                 response.push(&header, reply.body, signer.filter(|_| chain.sealed.is_none()));
+                (HEADER_LENGTH + length) as u64
             }
             Err(refusal) => {
                 header.status = refusal.status;
                 let dialect = connection.negotiation.borrow().dialect();
-                response.push(&header, error_body(&refusal, dialect), self.signer());
+                let body = error_body(&refusal, dialect);
+                let length = body.len();
+                response.push(&header, body, self.signer());
+                (HEADER_LENGTH + length) as u64
             }
         }
     }

@@ -20,10 +20,12 @@ use crate::command::proof::{Proof, SealingNeed};
 use crate::command::read::Source;
 use crate::command::write::Sink;
 use crate::request::responder::Responder;
+use crate::request::tally::Moved;
 use crate::request::write_batch::{Asked, Counted};
 use crate::resource::pool::Device;
 use crate::state::breaks;
 use crate::state::channel_sequence::Step;
+use crate::state::counters::Api;
 use crate::state::credits;
 use crate::state::open::{FileOpen, Open};
 use crate::state::open_id::OpenId;
@@ -31,8 +33,10 @@ use crate::state::session::Channel;
 use crate::state::share_limit::Taken;
 use crate::state::written;
 
-/// READ and WRITE responses have this much before their data.
-const RESPONSE_BYTES: usize = HEADER_LENGTH + 16;
+/// READ and WRITE responses have a body of so many bytes before their data,
+pub(crate) const BODY_BYTES: usize = 16;
+/// and this much in all.
+const RESPONSE_BYTES: usize = HEADER_LENGTH + BODY_BYTES;
 /// From here on a READ's data goes from the page cache to the socket (sendfile): below it the calls cost more than the copies.
 const SEND_FILE_BYTES_MIN: usize = 32 << 10;
 
@@ -77,7 +81,8 @@ fn read(responder: &Responder, message: &mut [u8], header: &Header, proof: &Proo
     };
     paid.keep(count as u64);
     file.position.store(request.offset + count as u64, Ordering::Relaxed);
-    channel.count_request(message.len());
+    let (received, sent) = (message.len() as u64, (RESPONSE_BYTES + count) as u64);
+    responder.tally.note(&channel, &open.tree, &Moved { api: Api::Read, data: count as u64, received, sent });
     Some(())
 }
 
@@ -184,9 +189,19 @@ fn write(responder: &Responder, message: &mut [u8], header: &Header, proof: &Pro
         let counted = if session_counts(&channel) { Counted::enter(&open, header).ok()? } else { None };
         responder.window.borrow_mut().take(header.message_id, responder.charge(header)).ok()?;
         paid.keep(u64::MAX);
-        channel.count_request(message_length);
         let (offset, count) = (request.offset, request.data.len());
-        let asked = Asked { open, channel, header: *header, shield, offset, count, _counted: counted };
+        let received = responder.tally.received();
+        let asked = Asked {
+            open,
+            channel,
+            header: *header,
+            shield,
+            offset,
+            count,
+            message_length,
+            received,
+            _counted: counted,
+        };
         responder.writes.add(queue_key, request.data, asked, change);
         return Some(());
     }
@@ -213,7 +228,9 @@ fn write(responder: &Responder, message: &mut [u8], header: &Header, proof: &Pro
     paid.keep(u64::MAX);
     file.position.store(end, Ordering::Relaxed);
     responder.turn.spend_on(|| written::wrote(&responder.server, &open, header.session_id));
-    channel.count_request(message_length);
+    let (data, received) = (request.data.len() as u64, message_length as u64);
+    let moved = Moved { api: Api::Write, data, received, sent: RESPONSE_BYTES as u64 };
+    responder.tally.note(&channel, &open.tree, &moved);
     Some(())
 }
 
@@ -378,6 +395,5 @@ fn finish(frame: &mut [u8], file_bytes: usize, channel: &Channel, request: &Head
         Shield::Sealed if !channel.seal(rest) => return None,
         Shield::Sealed => {}
     }
-    channel.count_sent(frame.len() - PREFIX_LENGTH + file_bytes);
     Some(())
 }

@@ -5,6 +5,7 @@ pub(crate) mod answer;
 pub(crate) mod chain;
 #[cfg(test)]
 pub(crate) mod chain_tests;
+pub(crate) mod counting;
 pub(crate) mod fast_path;
 #[cfg(test)]
 pub(crate) mod fast_path_tests;
@@ -20,4 +21,5 @@ pub(crate) mod proof_tests;
 pub(crate) mod responder;
 pub(crate) mod response;
 pub(crate) mod slow_path;
+pub(crate) mod tally;
 pub(crate) mod write_batch;

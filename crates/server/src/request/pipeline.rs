@@ -5,6 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context as TaskContext, Poll, Waker};
+use std::time::Duration;
 
 use wire::header::{self, Header};
 use wire::smb1::SMB1_PROTOCOL_ID;
@@ -100,6 +101,8 @@ fn messages(
         signatures,
         proof,
         is_refused: false,
+        received: responder.tally.received(),
+        held_back: Duration::ZERO,
     }))
 }
 

@@ -10,6 +10,7 @@ use crate::command::connection::Connection;
 use crate::request::finding::Opened;
 use crate::request::outbox::Outbox;
 use crate::request::slow_path::{Long, Need};
+use crate::request::tally::Tally;
 use crate::request::write_batch::Writes;
 
 /// Requests of one connection that may wait for something at a time; past it no more are read until some are answered.
@@ -24,6 +25,7 @@ pub(crate) struct Responder {
     /// What a byte that comes in or goes out counts for in a turn, as what came last was sealed.
     pub(crate) byte_cost: Cell<usize>,
     pub(crate) deferred: RefCell<Option<Deferred>>,
+    pub(crate) tally: Tally,
     /// The time, as long as what one receive brought is looked at, where somebody asked for it.
     now: Cell<Option<Instant>>,
 }
@@ -61,6 +63,7 @@ impl Responder {
             writes: Writes::default(),
             byte_cost: Cell::new(1),
             deferred: RefCell::default(),
+            tally: Tally::default(),
             now: Cell::default(),
         })
     }

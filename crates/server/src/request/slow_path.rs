@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 use std::rc::Rc;
+use std::time::Duration;
 
+use tokio::time::Instant;
 use wire::codec::Reader;
 use wire::header::{HEADER_LENGTH, Header};
 use wire::ids::Command;
@@ -51,6 +53,9 @@ pub(crate) struct Long {
     pub(crate) proof: Option<Proof>,
     /// What answers it cannot be held: each request is answered so.
     pub(crate) is_refused: bool,
+    /// When it was received, and how long it has waited for memory since.
+    pub(crate) received: Instant,
+    pub(crate) held_back: Duration,
 }
 
 /// How much is held at most until a frame is answered.

@@ -10,11 +10,13 @@ use std::sync::atomic::Ordering;
 
 use secure::sign::SigningAlgorithm;
 use store::Error;
+use tokio::time::Instant;
 use wire::command::error::ErrorResponse;
-use wire::header::{Flags, Header, Route};
+use wire::header::{Flags, HEADER_LENGTH, Header, Route};
 use wire::status::Status;
 
 use crate::request::answer;
+use crate::request::counting;
 use crate::request::fast_path::{self, Shield};
 use crate::request::inbox::Inbox;
 use crate::request::responder::Responder;
@@ -25,6 +27,7 @@ use crate::resource::pool::QueueKey;
 use crate::resource::turns::REQUEST_COST;
 use crate::state::breaks;
 use crate::state::channel_sequence::Step;
+use crate::state::counters::{Api, Wait};
 use crate::state::files::Change;
 use crate::state::in_flight::INTERIM_AFTER;
 use crate::state::in_flight::{InFlight, InFlightEntry};
@@ -88,6 +91,9 @@ pub(crate) struct Asked {
     pub(crate) shield: Shield,
     pub(crate) offset: u64,
     pub(crate) count: usize,
+    pub(crate) message_length: usize,
+    /// When it was received.
+    pub(crate) received: Instant,
     /// It counts in the open's channel sequence until it is answered.
     pub(crate) _counted: Option<Counted>,
 }
@@ -256,6 +262,7 @@ impl Batch {
                 made.await
             }
         };
+        let now = Instant::now();
         let Batch { asked, held_bytes } = self;
         let writes = &responder.writes;
         writes.held_bytes.set(writes.held_bytes.get() - held_bytes);
@@ -273,13 +280,13 @@ impl Batch {
                         Ok(()) => written::wrote(&responder.server, &asked.open, writer),
                         Err(_) => written::data_changed(&responder.server, &asked.open, writer),
                     });
-                    asked.answer(&responder, outcome.map_err(Refusal::from), interim.next());
+                    asked.answer(&responder, outcome.map_err(Refusal::from), now, interim.next());
                 }
             }
             // It panicked, or the server has stopped.
             Err(_) => {
                 for asked in asked {
-                    asked.answer(&responder, Err(Status::INSUFFICIENT_RESOURCES.into()), interim.next());
+                    asked.answer(&responder, Err(Status::INSUFFICIENT_RESOURCES.into()), now, interim.next());
                 }
             }
         }
@@ -287,7 +294,8 @@ impl Batch {
 }
 
 impl Asked {
-    fn answer(self, responder: &Responder, outcome: Result<(), Refusal>, interim: Option<Interim<'_>>) {
+    fn answer(self, responder: &Responder, outcome: Result<(), Refusal>, now: Instant, interim: Option<Interim<'_>>) {
+        self.count_answered(&outcome, now);
         if outcome.is_ok()
             && let Ok(file) = self.open.file()
         {
@@ -300,6 +308,18 @@ impl Asked {
             (Ok(()), None) => fast_path::queue_written(responder, &self),
             (outcome, interim) => self.queue(responder, outcome, interim),
         }
+    }
+
+    /// Counts it: but for some microseconds all of its time is that of the store.
+    fn count_answered(&self, outcome: &Result<(), Refusal>, now: Instant) {
+        let status = outcome.as_ref().map_or_else(|refusal| refusal.status, |()| Status::SUCCESS);
+        let mut answered = counting::answered(Api::Write, status, None);
+        let body = if outcome.is_ok() { fast_path::BODY_BYTES } else { ErrorResponse::to_bytes().len() };
+        (answered.received_bytes, answered.sent_bytes) = (self.message_length as u64, (HEADER_LENGTH + body) as u64);
+        answered.written_bytes = if outcome.is_ok() { self.count as u64 } else { 0 };
+        answered.time = now.saturating_duration_since(self.received);
+        answered.waits.add(Wait::Store, answered.time);
+        self.channel.count(Some(&self.open.tree), &answered);
     }
 
     /// Queues what is not the usual answer.

@@ -9,9 +9,11 @@ pub(crate) mod by_id;
 pub(crate) mod capacity;
 #[cfg(test)]
 pub(crate) mod capacity_tests;
+pub(crate) mod clock;
 pub(crate) mod contained;
 pub(crate) mod hunger;
 pub(crate) mod kept_buffers;
+pub(crate) mod latency;
 pub(crate) mod memory;
 pub(crate) mod pace;
 pub(crate) mod payer;

@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 use tokio::task::{spawn_local, yield_now};
 use wire::security::Sid;
 
+use crate::resource::clock::Clock;
 use crate::resource::pool::INLINE_BYTES_MAX;
 
 /// Bytes that a turn receives and sends: some hundred microseconds, beside which a look at what has come in costs next to nothing.
@@ -49,6 +50,7 @@ pub(crate) struct Turns {
     is_busy: Cell<bool>,
     is_served: Cell<bool>,
     called: Notify,
+    clock: Clock,
 }
 
 #[derive(Default)]
@@ -95,6 +97,11 @@ enum Standing {
 }
 
 impl Turns {
+    /// The shard's clock.
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
     /// True where nobody else who has much to do had a turn since the shard looked at what has come in.
     fn is_free(self: &Rc<Self>) -> bool {
         let is_free = !self.is_busy.replace(true);
@@ -193,6 +200,11 @@ impl Waiter {
 }
 
 impl Turn {
+    /// The shard's clock.
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.turns.clock
+    }
+
     pub(crate) fn new(turns: &Rc<Turns>) -> Self {
         Turn {
             turns: Rc::clone(turns),

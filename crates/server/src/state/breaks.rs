@@ -11,6 +11,7 @@ use wire::ids::{Command, MessageId, SessionId, TreeId};
 
 use crate::state::break_notice::BreakNotice;
 use crate::state::caching::{Actor, Granted, LeaseId, NoticeKind, Notices, Operation};
+use crate::state::counters::happened;
 use crate::state::durable::Farewell;
 use crate::state::files::FileEntry;
 use crate::state::mailbox::{Mailbox, Notification};
@@ -94,6 +95,9 @@ fn send_one(server: &Arc<Shared>, pending: BreakNotice) {
     let notice = &pending.notice;
     let mut sessions = pending.holders().filter_map(|holder| server.sessions.of(&holder.line));
     let taken = sessions.any(|session| deliver(server, &pending, &session));
+    if taken {
+        happened(&server.counters.events.breaks);
+    }
     if !taken && notice.kind.must_acknowledge() {
         undeliverable(server, &pending);
     }

@@ -10,10 +10,12 @@ use std::time::Duration;
 
 use store::effort;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 use wire::ids::{AsyncId, MessageId, SessionId};
 use wire::status::Status;
 
 use crate::resource::turns::{STEP_COST, TURN_BYTES, Turn};
+use crate::state::counters::{Throttle, Wait, Waits};
 
 /// A request that waits for this machine alone for so long gets an interim answer (3.3.4.2), so that its client does not give it up, which
 /// clients do after 10 seconds or more. Not sooner: Windows sends none then (note 240), so there are clients that take one for a fault, or
@@ -44,6 +46,13 @@ pub(crate) struct InFlight {
     outlives_connection: Cell<bool>,
     /// Bytes that are held for it while it waits for others, where they are many.
     held: Cell<u64>,
+    /// What it waits for where it waits now,
+    waits_for: Cell<Wait>,
+    /// since when it does, and how long it has waited before.
+    waiting_since: Cell<Option<Instant>>,
+    waited: Cell<Waits>,
+    /// The limit of its share that it waited for first.
+    throttle: Cell<Option<Throttle>>,
     cancel: Notify,
     interim: Notify,
 }
@@ -65,6 +74,10 @@ impl InFlight {
             spent: Cell::new(0),
             outlives_connection: Cell::new(false),
             held: Cell::new(0),
+            waits_for: Cell::new(Wait::Store),
+            waiting_since: Cell::new(None),
+            waited: Cell::default(),
+            throttle: Cell::new(None),
             cancel: Notify::new(),
             interim: Notify::new(),
         })
@@ -73,6 +86,7 @@ impl InFlight {
     /// Asks for an interim answer at once: the request waits for something that another client does. Refused where more of its chain
     /// follows, which would have to wait with it, unless it is a CREATE; Windows answers so too.
     pub(crate) fn announce_wait(&self) -> Result<(), Status> {
+        self.waits_for.set(Wait::OtherClient);
         if !self.may_wait.get() {
             return Err(Status::INTERNAL_ERROR);
         }
@@ -121,12 +135,14 @@ impl InFlight {
                 if std::mem::replace(&mut was_polled, true) {
                     return Poll::Ready(None);
                 }
+                self.goes_on();
                 let (polled, steps) = effort::of(|| work.as_mut().poll(task));
                 self.note_done_here((steps * STEP_COST) as u64);
                 match polled {
                     Poll::Ready(done) => Poll::Ready(Some(done)),
                     Poll::Pending => {
                         since_line += self.spend(turn);
+                        self.waiting_since.set(Some(Instant::now()));
                         Poll::Pending
                     }
                 }
@@ -139,6 +155,43 @@ impl InFlight {
                 since_line = 0;
             }
         }
+    }
+
+    /// It may have waited: what for was known when it began to.
+    fn goes_on(&self) {
+        if let Some(since) = self.waiting_since.take() {
+            self.note_waited(self.waits_for.get(), since.elapsed());
+        }
+    }
+
+    /// It has waited for so long.
+    pub(crate) fn note_waited(&self, wait: Wait, time: Duration) {
+        let mut waited = self.waited.get();
+        waited.add(wait, time);
+        self.waited.set(waited);
+    }
+
+    /// How long it has waited, and for what.
+    pub(crate) fn waited(&self) -> Waits {
+        self.waited.get()
+    }
+
+    /// Has what is waited for until `end` count as waiting for a limit.
+    pub(crate) async fn waiting_for_budget<T>(&self, end: impl Future<Output = T>) -> T {
+        self.waits_for.set(Wait::Budget);
+        let end = end.await;
+        self.waits_for.set(Wait::Store);
+        end
+    }
+
+    /// It waits for a limit of its share.
+    pub(crate) fn note_throttle(&self, throttle: Throttle) {
+        self.throttle.set(self.throttle.get().or(Some(throttle)));
+    }
+
+    /// The limit of its share that it waited for first.
+    pub(crate) fn throttle(&self) -> Option<Throttle> {
+        self.throttle.get()
     }
 
     /// Has what its shard has worked on, beside what has come in and goes out, count for the connection's turn; gives how many bytes it is more
@@ -168,11 +221,14 @@ impl InFlight {
 
     /// Waits for `end`, or is refused where the request is cancelled first.
     pub(crate) async fn unless_cancelled<T>(&self, end: impl Future<Output = T>) -> Result<T, Status> {
-        tokio::select! {
+        let end = tokio::select! {
             biased;
             end = end => Ok(end),
             () = self.cancelled() => Err(Status::CANCELLED),
-        }
+        };
+        // From now on it waits for nobody else.
+        self.waits_for.set(Wait::Store);
+        end
     }
 
     fn cancel(&self) {

@@ -13,6 +13,7 @@ pub(crate) mod channel_sequence;
 pub(crate) mod clients;
 pub(crate) mod closing;
 pub(crate) mod configuration;
+pub(crate) mod counters;
 pub(crate) mod credits;
 pub(crate) mod descriptors;
 pub(crate) mod durable;

@@ -18,6 +18,7 @@ use wire::status::Status;
 use crate::resource::budgets::{Held, UserBudgets};
 use crate::resource::by_id::ById;
 use crate::resource::pool::{Device, QueueKey};
+use crate::state::counters::{Answered, ChannelCounters};
 use crate::state::mailbox::{Mailbox, Notification};
 use crate::state::open::{OPENS_MAX, Open};
 use crate::state::open_id::OpenId;
@@ -127,9 +128,6 @@ pub(crate) struct ChannelFacts {
     pub(crate) local: String,
     pub(crate) shard: AtomicUsize,
     pub(crate) signing: SigningAlgorithm,
-    pub(crate) bytes_received: AtomicU64,
-    pub(crate) bytes_sent: AtomicU64,
-    pub(crate) requests: AtomicU64,
     /// When the connection was accepted, and what it did since.
     pub(crate) accepted: Instant,
     pub(crate) activity: Arc<Activity>,
@@ -153,6 +151,8 @@ pub(crate) struct Channel {
     signing_key: Arc<SigningKey>,
     pub(crate) facts: Arc<ChannelFacts>,
     nonces: RefCell<NonceRange>,
+    /// What is done on it; nothing is on one that its session does not count.
+    counters: Option<ChannelCounters>,
 }
 
 /// What signs messages to the client, and verifies those of the client. Any thread may have it done.
@@ -479,7 +479,7 @@ impl Channel {
     /// The session's half on one connection's shard.
     fn new(session: &Arc<Session>, signing_key: SigningKey, facts: Arc<ChannelFacts>) -> Self {
         let (session, signing_key) = (Arc::clone(session), Arc::new(signing_key));
-        Channel { session, signing_key, facts, nonces: RefCell::new(NonceRange::empty()) }
+        Channel { session, signing_key, facts, nonces: RefCell::new(NonceRange::empty()), counters: None }
     }
 
     /// One that the session does not count, with Session.SigningKey.
@@ -507,15 +507,16 @@ impl Channel {
         sealing.sealer.seal(frame, self.session.id, nonce).is_ok()
     }
 
-    /// Counts a request.
-    pub(crate) fn count_request(&self, bytes: usize) {
-        self.facts.bytes_received.fetch_add(bytes as u64, Ordering::Relaxed);
-        self.facts.requests.fetch_add(1, Ordering::Relaxed);
+    /// The same, which counts what is done on it by `counters`.
+    pub(crate) fn counted_by(self, counters: ChannelCounters) -> Self {
+        Channel { counters: Some(counters), ..self }
     }
 
-    /// Counts a reply.
-    pub(crate) fn count_sent(&self, bytes: usize) {
-        self.facts.bytes_sent.fetch_add(bytes as u64, Ordering::Relaxed);
+    /// Counts requests to the share of a tree connect, or to none.
+    pub(crate) fn count(&self, tree: Option<&Tree>, answered: &Answered) {
+        if let Some(counters) = &self.counters {
+            counters.count(tree.map(|tree| &tree.share), answered);
+        }
     }
 
     /// Signs one message in place; its SIGNED flag is set already.

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use wire::ids::{Command, SessionId};
 
 use crate::resource::rate_limit::{MadeOnUse, Over, Rate, RateLimit, Rates};
+use crate::state::counters::Throttle;
 use crate::state::user::UserId;
 
 /// The limits of a share; nothing is limited where nothing is said.
@@ -144,12 +145,12 @@ impl ShareLimit {
 
 impl Delays {
     /// Counts a request that begins to wait.
-    fn count(&self, over: Over, work: Work, which: Which) {
-        let counter = match (over, work) {
-            (Over::Bytes, Work::Read(_)) => &self.reads,
-            (Over::Bytes, _) => &self.writes,
-            (Over::Requests, Work::Metadata) if which == Which::Kind => &self.by_metadata,
-            (Over::Requests, _) => &self.by_requests,
+    fn count(&self, throttle: Throttle) {
+        let counter = match throttle {
+            Throttle::Egress => &self.reads,
+            Throttle::Ingress => &self.writes,
+            Throttle::Metadata => &self.by_metadata,
+            Throttle::Iops => &self.by_requests,
         };
         counter.fetch_add(1, Ordering::Relaxed);
     }
@@ -271,16 +272,36 @@ impl TreeLimit {
         Some(taken)
     }
 
-    /// Takes of all, one after the other. Who stops waiting has taken nothing.
-    pub(crate) async fn take<'a>(&'a self, work: Work, file: Option<&'a MadeOnUse>, session: SessionId) -> Taken<'a> {
+    /// Takes of all, one after the other, and tells `waits` of each that it has to wait for. Who stops waiting has taken nothing.
+    pub(crate) async fn take<'a>(
+        &'a self,
+        work: Work,
+        file: Option<&'a MadeOnUse>,
+        session: SessionId,
+        waits: impl Fn(Throttle),
+    ) -> Taken<'a> {
         let mut taken = Taken { limits: self, work, file, member: Some(session.0), of: 0 };
         for which in LIMITS {
             let Some((limit, rates)) = self.applying(which, work, file) else { continue };
-            let count = |over| self.share.delays.count(over, work, which);
+            let count = |over| {
+                let throttle = throttle(over, work, which);
+                self.share.delays.count(throttle);
+                waits(throttle);
+            };
             limit.take(rates, work.bytes(), session.0, count).await;
             taken.note(which);
         }
         taken
+    }
+}
+
+/// What a request waits for where one of the limits is used up.
+fn throttle(over: Over, work: Work, which: Which) -> Throttle {
+    match (over, work) {
+        (Over::Bytes, Work::Read(_)) => Throttle::Egress,
+        (Over::Bytes, _) => Throttle::Ingress,
+        (Over::Requests, Work::Metadata) if which == Which::Kind => Throttle::Metadata,
+        (Over::Requests, _) => Throttle::Iops,
     }
 }
 

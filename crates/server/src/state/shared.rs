@@ -12,6 +12,7 @@ use crate::resource::capacity::Capacity;
 use crate::resource::pool::Pool;
 use crate::state::clients::Clients;
 use crate::state::configuration::Configuration;
+use crate::state::counters::Counters;
 use crate::state::descriptors::Descriptors;
 use crate::state::durable::{Durables, Parting};
 use crate::state::files::FileTable;
@@ -55,6 +56,8 @@ pub(crate) struct Shared {
     pub(crate) listening: Vec<SocketAddr>,
     pub(crate) placement: Placement,
     pub(crate) roll_call: RollCall,
+    /// What it has done.
+    pub(crate) counters: Arc<Counters>,
     next_open: AtomicU64,
 }
 
@@ -91,6 +94,7 @@ impl Shared {
             listening,
             placement: Placement::new(shards),
             roll_call: RollCall::new(shards),
+            counters: Counters::new(shards),
             next_open: AtomicU64::new(u64::from(u32::from_le_bytes(chance)) << 24 | 1),
         }
     }

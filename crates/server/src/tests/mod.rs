@@ -2,6 +2,8 @@
 
 pub(crate) mod channel_tests;
 pub(crate) mod coherence_tests;
+pub(crate) mod counters_tests;
+pub(crate) mod counters_time_tests;
 pub(crate) mod device_tests;
 pub(crate) mod ended_tests;
 pub(crate) mod failed_change_tests;

@@ -10,7 +10,7 @@ use secure::spnego::Initiator;
 use store::{RamStore, Store};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::task::spawn_local;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use wire::command::close::CloseRequest;
 use wire::command::create::{CreateDisposition, CreateOptions, CreateRequest};
 use wire::command::echo::EchoRequest;
@@ -227,7 +227,7 @@ impl Peer {
     }
 
     /// Signs in until the server has decided; gives its answer, and what has the key where it was asked for all it wanted.
-    async fn authenticate(&mut self, flags: SessionSetupFlags) -> (Answer, Initiator) {
+    pub(crate) async fn authenticate(&mut self, flags: SessionSetupFlags) -> (Answer, Initiator) {
         let (mut initiator, message) = self.begin(flags);
         let challenge = self.exchange(message).await;
         if challenge.status() != Status::MORE_PROCESSING_REQUIRED {
@@ -409,7 +409,10 @@ impl Peer {
     /// Hands a frame to the pipeline.
     pub(crate) fn process(&self, frame: &mut [u8]) -> Result<(), Disconnect> {
         let finding = if self.opens_first { Look::now(&self.connection, frame) } else { Finding::None };
-        let Some(long) = pipeline::process(&self.connection.responder, frame, finding)? else { return Ok(()) };
+        let Some(long) = pipeline::process(&self.connection.responder, frame, finding)? else {
+            self.connection.tally.count(Instant::now());
+            return Ok(());
+        };
         let messages = long.messages.clone();
         let claim =
             pipeline::claim(&self.connection, crate::request::slow_path::need(&frame[messages.clone()], frame.len()))

@@ -12,6 +12,7 @@ use wire::status::Status;
 use super::{Finished, Purpose, SETUPS_MAX, SetupInProgress, body, session_flags};
 use crate::command::context::{Context, Outcome, Reply};
 use crate::state::configuration::Configuration;
+use crate::state::counters::happened;
 use crate::state::multichannel;
 use crate::state::session::Session;
 
@@ -116,6 +117,7 @@ impl Finished {
         let facts = connection.channel_facts(algorithm);
         let (channels_max, placement) = (configuration.settings.channels_max, &context.server().placement);
         connection.add_channel(session.add_channel(key, facts, channels_max, placement)?);
+        happened(&context.server().counters.events.channels_bound);
         tracing::info!(name: "channel_added", peer = %connection.peer, session = self.id.0, user = %self.user.name, channels = session.channel_count(), "one more channel");
         if !multichannel::is_for(&context.server().configuration.load(), session) {
             // It was switched off meanwhile, and whoever did that has not seen this channel.

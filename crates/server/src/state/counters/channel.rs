@@ -1,0 +1,69 @@
+//! The cells of one channel, as the shard of its connection has them.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use wire::ids::SessionId;
+
+use crate::resource::budget::Charge;
+use crate::resource::budgets::UserBudgets;
+use crate::state::counters::cell::{Answered, Cell};
+use crate::state::counters::registry::{ChannelKey, Client, Counters};
+
+/// Shares that a channel has cells for at a time, of which one stands for no share. With one more the oldest cell ends.
+const CELLS_MAX: usize = 32;
+/// Bytes that a cell is taken to cost: its numbers, and its places in lists.
+pub(super) const CELL_BYTES: u64 = 7 << 10;
+const _: () = assert!(size_of::<Cell>() as u64 + 128 <= CELL_BYTES);
+
+/// Counts what is done on one channel. When it is dropped, with the channel, its numbers become part of the totals.
+pub(crate) struct ChannelCounters {
+    all: Arc<Counters>,
+    key: ChannelKey,
+    budgets: Arc<UserBudgets>,
+    cells: RefCell<Vec<OwnCell>>,
+}
+
+struct OwnCell {
+    share: Option<Arc<str>>,
+    cell: Arc<Cell>,
+    _held: Charge,
+}
+
+impl ChannelCounters {
+    /// Begins to count for a channel of `session` that is new. What its cells take is held for the user of `budgets`.
+    pub(crate) fn begin(all: &Arc<Counters>, session: SessionId, client: Client, budgets: &Arc<UserBudgets>) -> Self {
+        let key = all.begin(session, client);
+        ChannelCounters { all: Arc::clone(all), key, budgets: Arc::clone(budgets), cells: RefCell::default() }
+    }
+
+    /// Counts requests to a share, or to none.
+    pub(crate) fn count(&self, share: Option<&Arc<str>>, answered: &Answered) {
+        let mut cells = self.cells.borrow_mut();
+        let found = cells.iter().position(|own| own.share.as_ref() == share);
+        let own = match found {
+            Some(position) => &cells[position],
+            None => self.add(&mut cells, share),
+        };
+        own.cell.count(answered);
+    }
+
+    /// Makes the cell of a share.
+    fn add<'a>(&self, cells: &'a mut Vec<OwnCell>, share: Option<&Arc<str>>) -> &'a OwnCell {
+        if cells.len() >= CELLS_MAX {
+            let oldest = cells.remove(0);
+            self.all.end_cell(self.key, &oldest.cell);
+        }
+        let cell = Arc::from(Cell::new());
+        self.all.add_cell(self.key, share, &cell);
+        let position = cells.len();
+        cells.push(OwnCell { share: share.cloned(), cell, _held: self.budgets.counters(CELL_BYTES) });
+        &cells[position]
+    }
+}
+
+impl Drop for ChannelCounters {
+    fn drop(&mut self) {
+        self.all.end(self.key);
+    }
+}
