@@ -28,6 +28,7 @@ mod azure;
 mod belief;
 mod catalog;
 mod control;
+mod counters;
 mod error;
 mod feature;
 mod folder;
@@ -56,6 +57,7 @@ pub use catalog::{
     ShareChanges, ShareRecord, Source, StoredSettings, User,
 };
 pub use control::{Control, Overrides, first_start};
+pub use counters::ask_for_counters;
 pub use error::{Error, Fault};
 pub use feature::{Feature, FeatureState, Features, Regions, WhyNot};
 pub use folder::{DataFolder, Lock};

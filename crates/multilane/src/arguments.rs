@@ -70,6 +70,9 @@ pub(crate) enum Command {
     Sessions,
     /// Show what is open
     OpenFiles,
+    /// Show what the running server does just now, by share, user, client, session and channel
+    #[command(after_help = "Examples:\n  multilane top --once\n  multilane top --once --seconds 10 --json")]
+    Top(Top),
     /// Show what the running server tells its clients
     #[command(subcommand)]
     Server(ServerCommand),
@@ -299,6 +302,17 @@ pub(crate) enum UserCommand {
         /// The user's name
         name: UserName,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Top {
+    /// Look once, print and end
+    #[arg(long, required = true)]
+    pub(crate) once: bool,
+
+    /// Look at so many seconds
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=3_600))]
+    pub(crate) seconds: u16,
 }
 
 #[derive(Debug, Subcommand)]

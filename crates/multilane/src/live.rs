@@ -76,7 +76,7 @@ fn all<T: DeserializeOwned>(path: &Path, request: &Request) -> Result<Vec<T>, Er
     ask_for_all(&folder, request)?.ok_or_else(|| runs_nowhere(&folder))
 }
 
-fn runs_nowhere(folder: &DataFolder) -> Error {
+pub(crate) fn runs_nowhere(folder: &DataFolder) -> Error {
     Error::missing(
         format!("no server runs on {}", folder.path().display()),
         "start one with `multilane serve`, or name its data folder with --data",

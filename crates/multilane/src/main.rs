@@ -18,6 +18,7 @@ mod signals;
 mod status;
 mod supervisor;
 mod table;
+mod top;
 mod user;
 
 use std::io::{self, Write};
@@ -55,6 +56,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, Error> {
         Command::Features(command) => features::run(&data()?, &command, output),
         Command::Sessions => live::sessions(&data()?, output),
         Command::OpenFiles => live::open_files(&data()?, output),
+        Command::Top(top) => top::run(&data()?, &top, output),
         Command::Server(command) => live::server(&data()?, &command, output),
         Command::Close(command) => live::close(&data()?, &command, output),
         Command::Log(command) => live::log(&data()?, &command, output),

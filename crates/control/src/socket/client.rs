@@ -169,7 +169,7 @@ fn connect(folder: &DataFolder) -> Result<Option<UnixStream>, Error> {
     }
 }
 
-fn not_understood(cause: impl std::fmt::Display) -> Error {
+pub(crate) fn not_understood(cause: impl std::fmt::Display) -> Error {
     let remedy = "restart the server so that it is the same version as this program";
     Error::machine(format!("the server's answer is not understood: {cause}"), remedy)
 }

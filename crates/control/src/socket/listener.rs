@@ -20,7 +20,7 @@ use tracing::{info, warn};
 use super::{PART_MAX, REQUEST_BYTES_MAX, Reply, Request};
 use crate::reload::reload;
 use crate::views::{Interface, OpenFile, Session, Status};
-use crate::{Control, DataFolder, Error};
+use crate::{Control, DataFolder, Error, counters};
 
 /// How long a client may take to say what it wants, and to take the answer.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -209,6 +209,7 @@ impl Desk {
                 let log_filter = &self.facts.log_filter;
                 reply(stream, log_filter.set(filter).map(|()| log_filter.now()))
             }
+            Request::Counters => reply_in_parts(stream, counters::parts(admin.counters())),
             Request::CloseSession { id } => reply(stream, closed(admin.close_session(*id), *id, "session", "sessions")),
             Request::CloseOpen { id } => reply(stream, closed(admin.close_open(*id), *id, "open", "open-files")),
         }

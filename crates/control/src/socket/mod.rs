@@ -6,6 +6,7 @@ mod listener;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use client::not_understood;
 pub use client::{Seen, ask, ask_for_all, see};
 pub use listener::{AdminSocket, Facts, LogFilter};
 
@@ -39,6 +40,8 @@ pub enum Request {
         /// The filter.
         filter: String,
     },
+    /// Answered with what the server has done ([`ask_for_counters`](crate::ask_for_counters)), in parts.
+    Counters,
     /// End a session. Answered with nothing.
     CloseSession {
         /// Its number.

@@ -24,7 +24,7 @@ use crate::catalog::tests::ram;
 use crate::small_disk::SmallDisk;
 use crate::{
     AccountKind, Catalog, Control, DataFolder, Error, NewShare, OpenFile, Overrides, Problem, Reloader, Session,
-    ShareChanges, Source, Status, first_start,
+    ShareChanges, Source, Status, ask_for_counters, first_start,
 };
 
 /// Longer than anything takes that a test waits for.
@@ -394,6 +394,13 @@ fn an_answer_that_is_cut_is_an_error() {
         assert!(answer.unwrap_err().to_string().contains("does not answer"));
     }
     server.join().unwrap();
+}
+
+#[test]
+fn counters_arrive_as_they_were_read() {
+    let running = running();
+    let counters = ask_for_counters(&running.folder).unwrap();
+    assert_eq!(counters, Some(Remembering::default().counters()));
 }
 
 #[test]
