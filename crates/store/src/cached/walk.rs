@@ -60,6 +60,10 @@ impl Shared {
             let is_last = names.peek().is_none();
             let usage = if is_last { usage } else { Use::Metadata };
             let known = self.known.name(self.home, &way.at, name, self.belief());
+            let usage = match known.as_ref().map(|record| &record.leads) {
+                Some(Leads::To(entry)) => self.least_use(entry, usage),
+                Some(Leads::Nowhere | Leads::Elsewhere) | None => usage,
+            };
             // What was kept before and is not open is worth it, too.
             let is_worth_learning = known.is_some() || self.is_worth_learning(&way.at, name);
             let (record, opened) = match known.and_then(|record| self.open_for(record, usage)) {
@@ -87,7 +91,7 @@ impl Shared {
                 Leads::Nowhere | Leads::Elsewhere => return Ok(Walked::Astray),
             }
         }
-        Ok(match self.node(&way.at, way.dotted, usage) {
+        Ok(match self.node(&way.at, way.dotted, self.least_use(&way.at, usage)) {
             Some(node) => Walked::To(Resolved::Found { node, path: way.stored }),
             None => Walked::Astray,
         })
@@ -96,6 +100,12 @@ impl Shared {
     /// True where what a name leads to is to be kept: it was looked for before, or that costs no watch.
     fn is_worth_learning(&self, directory: &Entry, name: &str) -> bool {
         directory.told_by == ToldBy::Nobody || self.known.was_looked_for(directory.identity, name)
+    }
+
+    /// What something has to be opened for, for that use: no directory whose names are in memory is opened to read them.
+    fn least_use(&self, entry: &Entry, usage: Use) -> Use {
+        let is_listed = usage == Use::Read && entry.list(self.belief()).is_some();
+        if is_listed { Use::Metadata } else { usage }
     }
 
     /// What a name leads to with what is open for that use. `None` where something would have to be open and is not.
@@ -135,9 +145,6 @@ impl Shared {
     }
 
     fn kept(&self, entry: &Arc<Entry>, usage: Use, dotted: bool) -> Option<Arc<dyn Node>> {
-        // What it lists is in memory: it need not be opened for that.
-        let is_listed = || entry.kind == Kind::Directory && entry.list(self.belief()).is_some();
-        let usage = if usage == Use::Read && is_listed() { Use::Metadata } else { usage };
         self.known.kept.get(self.home, entry, usage, dotted)
     }
 

@@ -315,3 +315,28 @@ fn a_directory_is_said_to_lie_where_it_was_moved_to() {
     fs::remove_dir(at("d")).unwrap();
     assert_eq!(node.above().err(), Some(Error::Gone));
 }
+
+#[test]
+fn a_directory_that_is_only_listed_is_not_opened_for_that() {
+    let disk: Arc<dyn Store> = Arc::new(RamStore::new(64 << 20));
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let far: Arc<dyn Store> = Arc::new(DelayedStore::with_wait(Arc::clone(&disk), move || {
+        count.fetch_add(1, Ordering::SeqCst);
+    }));
+    drop(disk.create(&path("d"), NewNode { kind: Kind::Directory, attributes: 0, security: None }).unwrap());
+    drop(disk.create(&path("d\\file"), NewNode { kind: Kind::File, attributes: 0, security: None }).unwrap());
+    for at in ["d", ""] {
+        let store = CachedStore::new(Arc::clone(&far), Known::new(bounds(4 << 20)), Belief::Lasting);
+        let list = || {
+            let before = asked.load(Ordering::SeqCst);
+            let node = open(&store, at, Use::Read);
+            for entry in all_entries(&*node).unwrap() {
+                node.names().unwrap().entry_metadata(&entry.name).unwrap();
+            }
+            asked.load(Ordering::SeqCst) - before
+        };
+        let calls: Vec<_> = (0..6).map(|_| list()).collect();
+        assert_eq!(calls[5], 0, "{at}: {calls:?}");
+    }
+}
