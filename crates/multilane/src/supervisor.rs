@@ -1,8 +1,14 @@
 //! Telling who runs the service (systemd: sd_notify(3)) when the server is ready, reads its catalog again and ends; and as long as every shard
 //! answers, that it is alive. A shard that does not is in the log, whoever runs the service.
 
+use std::env;
+use std::ffi::OsStr;
 use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,8 +19,15 @@ use sd_notify::NotifyState;
 use server::admin::Admin;
 use tracing::{error, info, warn};
 
-/// How often shards are asked where nobody has a watchdog.
+use crate::table::printable;
+
+/// How often shards are asked where nobody has a watchdog, and where it waits for next to nothing.
 const ASKED_EVERY: Duration = Duration::from_secs(10);
+const ASKED_EVERY_MIN: Duration = Duration::from_millis(250);
+/// How often in the time that a watchdog waits.
+const ASKED_TIMES: u32 = 4;
+/// Who takes no message for so long is not told.
+const TELL_MAX: Duration = Duration::from_millis(250);
 
 /// Who runs the service, as the server speaks to it.
 #[derive(Clone)]
@@ -75,27 +88,38 @@ impl Supervisor {
         );
     }
 
-    /// Asks the shards from now on, and says that the server is alive while all of them answer: twice in the time that a watchdog waits.
+    /// Asks the shards from now on, and tells a watchdog that the server is alive while all of them answer.
     pub(crate) fn watch(&self, admin: Arc<dyn Admin>) -> io::Result<Watch> {
-        let every = sd_notify::watchdog_enabled().map_or(ASKED_EVERY, |watchdog| watchdog / 2);
+        let watchdog = sd_notify::watchdog_enabled();
+        let every = watchdog.map_or(ASKED_EVERY, |watchdog| (watchdog / ASKED_TIMES).max(ASKED_EVERY_MIN));
         let (goes_on, end) = channel();
         let supervisor = self.clone();
         let silent = move |patience| admin.silent_shards(patience);
-        let alive = move |states: &[NotifyState<'_>]| supervisor.say(states);
+        let alive = move |states: &[NotifyState<'_>]| {
+            if watchdog.is_some() || !matches!(states, [NotifyState::Watchdog]) {
+                supervisor.say(states);
+            }
+        };
         thread::Builder::new().name("multilane-watch".to_owned()).spawn(move || ask(every, &end, silent, alive))?;
         Ok(Watch { _goes_on: goes_on })
     }
 
     fn enter(&self, stage: Stage, states: &[NotifyState<'_>]) {
-        let mut last = self.0.lock();
-        if *last != Stage::Ending {
-            *last = stage;
+        let before = {
+            let mut last = self.0.lock();
+            let before = *last;
+            *last = if before == Stage::Ending { before } else { stage };
+            before
+        };
+        // Whoever takes no messages keeps nobody from the next stage.
+        if before != Stage::Ending {
             tell(states);
         }
     }
 
     fn say(&self, states: &[NotifyState<'_>]) {
-        if *self.0.lock() != Stage::Ending {
+        let is_ending = *self.0.lock() == Stage::Ending;
+        if !is_ending {
             tell(states);
         }
     }
@@ -135,13 +159,32 @@ fn ask(
 
 /// Where nobody wants to be told, nobody is.
 fn tell(states: &[NotifyState<'_>]) {
-    if let Err(error) = sd_notify::notify(states) {
+    if let Some(address) = env::var_os("NOTIFY_SOCKET")
+        && let Err(error) = send(&address, states)
+    {
         not_told(&error);
     }
 }
 
+/// Sends one message, and waits no longer than [`TELL_MAX`] for who receives it.
+fn send(address: &OsStr, states: &[NotifyState<'_>]) -> io::Result<()> {
+    let to = match address.as_bytes().strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name)?,
+        None => SocketAddr::from_pathname(address)?,
+    };
+    // A line break would begin another state.
+    let message: String = states.iter().map(|state| printable(&state.to_string()) + "\n").collect();
+    let socket = UnixDatagram::unbound()?;
+    socket.set_write_timeout(Some(TELL_MAX))?;
+    socket.send_to_addr(message.as_bytes(), &to).map(drop)
+}
+
+/// Says so once.
 fn not_told(error: &io::Error) {
-    warn!(name: "service_manager_not_told", %error, "the service manager could not be told how the server is");
+    static IS_KNOWN: AtomicBool = AtomicBool::new(false);
+    if !IS_KNOWN.swap(true, Ordering::Relaxed) {
+        warn!(name: "service_manager_not_told", %error, "the service manager could not be told how the server is");
+    }
 }
 
 #[cfg(test)]
@@ -149,6 +192,20 @@ mod tests {
     use std::cell::{Cell, RefCell};
 
     use super::*;
+
+    #[test]
+    fn who_takes_no_messages_is_waited_for_a_moment() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("notify");
+        let receiver = UnixDatagram::bind(&path).unwrap();
+        let status = [NotifyState::Status("one\nREADY=1")];
+        let sent = (0..100_000).take_while(|_| send(path.as_os_str(), &status).is_ok()).count();
+        assert!(sent > 0 && sent < 100_000, "{sent}");
+        let mut buffer = [0; 64];
+        let length = receiver.recv(&mut buffer).unwrap();
+        assert_eq!(std::str::from_utf8(&buffer[..length]), Ok("STATUS=one\\u{a}READY=1\n"));
+        assert!(send(path.as_os_str(), &status).is_ok());
+    }
 
     #[test]
     fn a_shard_that_hangs_ends_the_signs_of_life_until_it_answers() {

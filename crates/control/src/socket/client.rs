@@ -2,6 +2,8 @@
 
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -60,8 +62,9 @@ pub enum Seen {
 
 /// Looks at the server of `folder`, and waits for it no longer than it takes to answer.
 pub fn see(folder: &DataFolder) -> Result<Seen, Error> {
-    let stream = match UnixStream::connect(folder.socket()) {
-        Ok(stream) => stream,
+    let stream = match connect_within(folder.socket(), LOOK_MAX) {
+        Ok(Some(stream)) => stream,
+        Ok(None) => return Ok(Seen::Silent(folder.holder().and_then(|holder| holder.process))),
         Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
             return Ok(match folder.holder() {
                 Some(holder) if holder.is_ending => Seen::Ends(holder.process),
@@ -84,6 +87,13 @@ pub fn see(folder: &DataFolder) -> Result<Seen, Error> {
             None => Seen::Nowhere,
         }),
     }
+}
+
+/// Connects to a server that may take no more connections; `None` where that takes longer. A thread waits for it then, until this program ends.
+fn connect_within(path: PathBuf, patience: Duration) -> io::Result<Option<UnixStream>> {
+    let (connected, wait) = mpsc::channel();
+    thread::Builder::new().spawn(move || _ = connected.send(UnixStream::connect(path)))?;
+    wait.recv_timeout(patience).ok().transpose()
 }
 
 /// What comes back, line by line.

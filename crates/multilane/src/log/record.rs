@@ -8,6 +8,8 @@ use serde::ser::{SerializeMap, Serializer};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata};
 
+use crate::table::printable;
+
 /// Bytes for what an event tells, as JSON writes them: with names and time a line has less than 4 KiB. The rest is cut off.
 const TEXT_BYTES_MAX: usize = 3 << 10;
 /// What stands for the rest.
@@ -70,10 +72,13 @@ impl Record {
             Level::INFO => "6",
             Level::DEBUG | Level::TRACE => "7",
         };
-        let mut message = self.message.clone();
+        let mut message = printable(&self.message);
         for (name, value) in &self.fields {
-            // It writes to memory.
-            let _ = write!(message, " {name}={value}");
+            // It writes to memory. Texts stand in quotes, so that none looks like more fields.
+            let _ = match value {
+                Value::Text(text) => write!(message, " {name}={:?}", printable(text)),
+                value => write!(message, " {name}={value}"),
+            };
         }
         let mut entry = Vec::new();
         put(&mut entry, "MESSAGE", &message);
@@ -84,7 +89,7 @@ impl Record {
             put(&mut entry, "MULTILANE_EVENT", event);
         }
         for (name, value) in &self.fields {
-            put(&mut entry, &format!("MULTILANE_{}", name.to_ascii_uppercase()), &value.to_string());
+            put(&mut entry, &format!("MULTILANE_{}", name.to_ascii_uppercase()), &printable(&value.to_string()));
         }
         entry
     }
@@ -176,19 +181,35 @@ struct Bounded {
     is_cut: bool,
 }
 
+impl Bounded {
+    fn push(&mut self, character: char) -> fmt::Result {
+        let bytes = json_bytes(character);
+        self.is_cut |= bytes > self.left;
+        if self.is_cut {
+            return Err(fmt::Error);
+        }
+        self.left -= bytes;
+        self.text.push(character);
+        Ok(())
+    }
+}
+
 impl Write for Bounded {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for character in text.chars() {
-            let bytes = json_bytes(character);
-            self.is_cut |= bytes > self.left;
-            if self.is_cut {
-                return Err(fmt::Error);
+            if is_for_terminals(character) {
+                character.escape_unicode().try_for_each(|escaped| self.push(escaped))?;
+            } else {
+                self.push(character)?;
             }
-            self.left -= bytes;
-            self.text.push(character);
         }
         Ok(())
     }
+}
+
+/// True for what JSON leaves as it is, and a terminal may obey.
+fn is_for_terminals(character: char) -> bool {
+    character > '\u{7e}' && printable(character.encode_utf8(&mut [0; 4])).len() > character.len_utf8()
 }
 
 /// Bytes of a character in a text of JSON, at most.
@@ -266,6 +287,13 @@ mod tests {
     }
 
     #[test]
+    fn what_terminals_obey_is_escaped() {
+        let lines = rendered(Record::json, || tracing::info!(user = "a\u{9b}2J\u{202e}\u{7f}é", "said"));
+        let line: Json = serde_json::from_slice(&lines[0]).unwrap();
+        assert_eq!(line["user"], "a\\u{9b}2J\\u{202e}\\u{7f}é");
+    }
+
+    #[test]
     fn long_events_are_cut_and_stay_json() {
         for text in ["x".repeat(100_000), "\u{1}\"\\\n".repeat(20_000), "\u{1f600}".repeat(20_000)] {
             let lines = rendered(Record::json, || {
@@ -281,14 +309,14 @@ mod tests {
     #[test]
     fn the_journal_gets_fields_and_a_message_with_them() {
         let entries = rendered(Record::journal, || {
-            tracing::error!(name: "two_lines", peer = "192.0.2.1:5", path = "a\nb", "failed");
+            tracing::error!(name: "two_lines", peer = "192.0.2.1:5", path = "a\nb \"c\"=d", "failed");
         });
         let mut wanted =
-            b"MESSAGE\n\x20\0\0\0\0\0\0\0failed peer=192.0.2.1:5 path=a\nb\nPRIORITY=3\nSYSLOG_IDENTIFIER=multilane\n"
+            b"MESSAGE=failed peer=\"192.0.2.1:5\" path=\"a\\\\u{a}b \\\"c\\\"=d\"\nPRIORITY=3\nSYSLOG_IDENTIFIER=multilane\n"
                 .to_vec();
         wanted.extend_from_slice(format!("MULTILANE_TARGET={}\n", module_path!()).as_bytes());
         wanted.extend_from_slice(b"MULTILANE_EVENT=two_lines\nMULTILANE_PEER=192.0.2.1:5\n");
-        wanted.extend_from_slice(b"MULTILANE_PATH\n\x03\0\0\0\0\0\0\0a\nb\n");
+        wanted.extend_from_slice(b"MULTILANE_PATH=a\\u{a}b \"c\"=d\n");
         assert_eq!(String::from_utf8_lossy(&entries[0]), String::from_utf8_lossy(&wanted));
     }
 }
