@@ -64,3 +64,19 @@ impl Lists {
         self.0.get(&directory);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Name;
+
+    #[test]
+    fn the_longest_list_is_kept_whatever_the_machine_is_like() {
+        let lists = Lists::new((64 << 20) / 8);
+        let name = |number| Name::new(&format!("a name of thirty-one letters {number:04}")).unwrap();
+        let names: Vec<_> = (0..4_096).map(|file| Listed { name: name(file), file }).collect();
+        let directory = Identity { volume: 1, file: 1 };
+        let kept = lists.keep(directory, names).unwrap();
+        assert!(lists.0.get(&directory).is_some_and(|list| Arc::ptr_eq(&list, &kept)));
+    }
+}

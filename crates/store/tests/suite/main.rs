@@ -9,6 +9,7 @@ mod behaviour;
 mod cached;
 mod cached_apart;
 mod cached_listed;
+mod cached_listed_apart;
 mod delayed;
 mod directory;
 mod extras;
