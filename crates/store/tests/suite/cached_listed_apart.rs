@@ -114,13 +114,17 @@ fn no_name_is_left_out_of_a_large_directory_of_which_names_go() {
     };
     // A file system that knows its place by an open directory's position alone: a directory that two have is merged each time it is opened.
     let (lower, upper, work, merged) = (at("lower"), at("upper"), at("work"), at("merged"));
-    fs::create_dir(lower.join("d")).unwrap();
-    fs::create_dir(upper.join("d")).unwrap();
+    let shares = [("believed", Belief::default()), ("exclusive", Belief::Lasting)];
+    for (layer, (share, _)) in [&lower, &upper].into_iter().flat_map(|layer| shares.map(|share| (layer, share))) {
+        fs::create_dir_all(layer.join(share).join("d")).unwrap();
+    }
     let options = format!("lowerdir={},upperdir={},workdir={}", lower.display(), upper.display(), work.display());
     let mounted = Command::new("mount").args(["-t", "overlay", "overlay", "-o", &options]).arg(&merged).status();
     assert!(mounted.unwrap().success());
-    let shown =
-        [Belief::default(), Belief::Lasting].map(|belief| shown_while_emptied(&merged, &behind(&merged, belief)));
+    let shown = shares.map(|(share, belief)| {
+        let place = merged.join(share);
+        shown_while_emptied(&place, &behind(&place, belief))
+    });
     assert!(Command::new("umount").arg("-l").arg(&merged).status().unwrap().success());
     assert_eq!(shown, [6_000; 2]);
 }
