@@ -360,7 +360,8 @@ impl Connection {
         self.introduce(&channel.session);
         let (session, ends) = (&channel.session, (&*self.peer, &*self.local));
         let client = Client::of(&session.user.load(), self.id, ends);
-        let counters = ChannelCounters::begin(&self.server.counters, session.id, client, &session.budgets);
+        let whose = (session.id, channel.facts.shard());
+        let counters = ChannelCounters::begin(&self.server.counters, whose, client, &session.budgets);
         let channel = channel.counted_by(counters);
         drop(self.stranger.take());
         let mut channels = self.channels.borrow_mut();

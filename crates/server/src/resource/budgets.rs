@@ -198,9 +198,9 @@ impl UserBudgets {
         Some(Held { _counted: None, _bytes: self.charge_lasting(TREE_BYTES, &self.arriving)? })
     }
 
-    /// Holds what counts the requests of a channel, whatever is left: what may be counted is bounded by the channels.
-    pub(crate) fn counters(&self, bytes: u64) -> Charge {
-        self.lasting.overdraw(bytes)
+    /// Holds what counts the requests of a channel.
+    pub(crate) fn counters(&self, bytes: u64) -> Option<Charge> {
+        self.lasting.charge(bytes)
     }
 
     /// Holds a watch on a directory.

@@ -12,6 +12,7 @@ use wire::header::{Flags, Header};
 use wire::ids::{Command, FileId};
 use wire::status::Status;
 
+use crate::Capacity;
 use crate::admin::Api::{
     Close, Create, Echo, Logoff, Negotiate, Read, SessionSetup, TreeConnect, TreeDisconnect, Write,
 };
@@ -19,7 +20,7 @@ use crate::admin::ResponseType::{AuthorizationError, ClientOtherError, Success};
 use crate::admin::{Admin, Api, CountersView, Counts, LatencyKind, ResponseType, Scope, Signing, Sum};
 use crate::state::counters::Answered;
 use crate::state::shared::Shared;
-use crate::tests::testing::{OTHER_USER, Peer, Terms, USER, chained, server};
+use crate::tests::testing::{OTHER_USER, Peer, Terms, USER, chained, server, server_of};
 
 /// Requests by what they asked and how they ended.
 type Expected = BTreeMap<(Api, ResponseType), u64>;
@@ -291,4 +292,23 @@ async fn a_channel_that_is_used_for_many_shares_holds_few_cells_and_loses_nothin
     assert_eq!(of_user(&ended, USER).requests(Logoff, Success), 1);
     assert_eq!(of_user(&ended, USER).all_requests(), 601);
     assert_adds_up(&ended);
+}
+
+#[tokio::test]
+async fn counting_takes_no_memory_that_a_user_may_not_hold() {
+    let capacity = Capacity { bytes: 24 << 20, ..Capacity::default() };
+    let server = server_of(Signing::Enabled, Arc::new(store::RamStore::new(1 << 20)), capacity);
+    let peer = Peer::sign_in(&server).await;
+    let budgets = Arc::clone(&server.sessions.find(peer.session_id).unwrap().budgets);
+    // Whatever lasts of the user's takes all of it.
+    let held: Vec<_> = std::iter::from_fn(|| budgets.lasting.charge(1 << 10)).collect();
+    let used = budgets.lasting.used();
+    let channel = peer.connection.connection.channel(peer.session_id).unwrap();
+    let echoes = || of_server(&view(&server)).requests(Echo, Success);
+    let before = echoes();
+    channel.count(None, &Answered::one(Echo));
+    assert_eq!((budgets.lasting.used(), echoes() - before), (used, 1));
+    drop(held);
+    channel.count(None, &Answered::one(Echo));
+    assert_eq!(echoes() - before, 2);
 }

@@ -21,6 +21,8 @@ pub(crate) struct ChannelCounters {
     all: Arc<Counters>,
     key: ChannelKey,
     budgets: Arc<UserBudgets>,
+    /// The shard of its connection.
+    shard: usize,
     cells: RefCell<Vec<OwnCell>>,
 }
 
@@ -31,25 +33,34 @@ struct OwnCell {
 }
 
 impl ChannelCounters {
-    /// Begins to count for a channel of `session` that is new. What its cells take is held for the user of `budgets`.
-    pub(crate) fn begin(all: &Arc<Counters>, session: SessionId, client: Client, budgets: &Arc<UserBudgets>) -> Self {
+    /// Begins to count for a channel of `session` that is new, on a shard. What its cells take is held for the user of `budgets`.
+    pub(crate) fn begin(
+        all: &Arc<Counters>,
+        (session, shard): (SessionId, usize),
+        client: Client,
+        budgets: &Arc<UserBudgets>,
+    ) -> Self {
         let key = all.begin(session, client);
-        ChannelCounters { all: Arc::clone(all), key, budgets: Arc::clone(budgets), cells: RefCell::default() }
+        ChannelCounters { all: Arc::clone(all), key, budgets: Arc::clone(budgets), shard, cells: RefCell::default() }
     }
 
-    /// Counts requests to a share, or to none.
+    /// Counts requests to a share, or to none. Where its user may hold no more they count for the server alone.
     pub(crate) fn count(&self, share: Option<&Arc<str>>, answered: &Answered) {
         let mut cells = self.cells.borrow_mut();
         let found = cells.iter().position(|own| own.share.as_ref() == share);
         let own = match found {
-            Some(position) => &cells[position],
+            Some(position) => Some(&cells[position]),
             None => self.add(&mut cells, share),
         };
-        own.cell.count(answered);
+        match own {
+            Some(own) => own.cell.count(answered),
+            None => self.all.count_outside(self.shard, answered),
+        }
     }
 
-    /// Makes the cell of a share.
-    fn add<'a>(&self, cells: &'a mut Vec<OwnCell>, share: Option<&Arc<str>>) -> &'a OwnCell {
+    /// Makes the cell of a share, where there is memory for it.
+    fn add<'a>(&self, cells: &'a mut Vec<OwnCell>, share: Option<&Arc<str>>) -> Option<&'a OwnCell> {
+        let held = self.budgets.counters(CELL_BYTES)?;
         if cells.len() >= CELLS_MAX {
             let oldest = cells.remove(0);
             self.all.end_cell(self.key, &oldest.cell);
@@ -57,8 +68,8 @@ impl ChannelCounters {
         let cell = Arc::from(Cell::new());
         self.all.add_cell(self.key, share, &cell);
         let position = cells.len();
-        cells.push(OwnCell { share: share.cloned(), cell, _held: self.budgets.counters(CELL_BYTES) });
-        &cells[position]
+        cells.push(OwnCell { share: share.cloned(), cell, _held: held });
+        cells.get(position)
     }
 }
 
