@@ -5,8 +5,7 @@ use std::any::Any;
 use std::fs;
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -20,7 +19,7 @@ use store::{
 };
 use tempfile::TempDir;
 
-use crate::common::path;
+use crate::common::{is_in_namespace, memory, overlay, path, run};
 
 const BOUNDS: CacheBounds =
     CacheBounds { bytes: 4 << 20, descriptors: 64, highest_descriptor: i32::MAX, learns_at_once: true };
@@ -45,49 +44,6 @@ fn found(store: &dyn Store, at: &str, usage: Use) -> Arc<dyn Node> {
         Resolved::Found { node, .. } => node,
         Resolved::Missing { .. } => panic!("{at} is missing"),
     }
-}
-
-fn memory() -> TempDir {
-    tempfile::tempdir_in("/dev/shm").unwrap()
-}
-
-/// True in a mount namespace of its own, in which a test is run again; without root it is not run.
-fn is_in_namespace(test: &str) -> bool {
-    const INSIDE: &str = "MULTILANE_TEST_NAMESPACE";
-    if std::env::var_os(INSIDE).is_some() {
-        return true;
-    }
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("{test} is left out: it takes root to mount something");
-        return false;
-    }
-    let name = format!("cached_apart::{test}");
-    let mut again = Command::new("unshare");
-    again.args(["-m", "--propagation", "private"]).arg(std::env::current_exe().unwrap()).args([&name, "--exact"]);
-    let output = again.env(INSIDE, "1").output().unwrap();
-    let told = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && told.contains("1 passed"), "{told}{}", String::from_utf8_lossy(&output.stderr));
-    false
-}
-
-/// An overlay in memory: where it lies, its upper directory, which is filled before, and where it is mounted.
-fn overlay(fill: impl FnOnce(&Path)) -> (TempDir, PathBuf, PathBuf) {
-    let place = memory();
-    let at = |name: &str| {
-        let path = place.path().join(name);
-        fs::create_dir(&path).unwrap();
-        path
-    };
-    let (lower, upper, work, merged) = (at("lower"), at("upper"), at("work"), at("merged"));
-    fill(&upper);
-    let options = format!("lowerdir={},upperdir={},workdir={}", lower.display(), upper.display(), work.display());
-    run("mount", &["-t", "overlay", "overlay", "-o", &options, merged.to_str().unwrap()]);
-    (place, upper, merged)
-}
-
-fn run(command: &str, arguments: &[&str]) {
-    let status = Command::new(command).args(arguments).status().unwrap();
-    assert!(status.success(), "{command} {arguments:?}");
 }
 
 // What is kept open by one share is used by another.
@@ -227,7 +183,7 @@ fn new_files_have_the_permissions_that_their_share_says() {
 
 #[test]
 fn what_is_hidden_below_a_mount_is_not_reached_because_another_share_sees_it() {
-    if !is_in_namespace("what_is_hidden_below_a_mount_is_not_reached_because_another_share_sees_it") {
+    if !is_in_namespace("cached_apart::what_is_hidden_below_a_mount_is_not_reached_because_another_share_sees_it") {
         return;
     }
     let (place, view) = (memory(), memory());
@@ -539,7 +495,7 @@ fn what_is_written_and_closed_is_seen_with_others_asking_all_the_time() {
 
 #[test]
 fn what_a_container_writes_through_an_overlay_is_seen() {
-    if !is_in_namespace("what_a_container_writes_through_an_overlay_is_seen") {
+    if !is_in_namespace("cached_apart::what_a_container_writes_through_an_overlay_is_seen") {
         return;
     }
     let (_place, upper, merged) = overlay(|upper| fs::write(upper.join("f"), "four").unwrap());
@@ -578,7 +534,7 @@ fn nothing_stays_open_once_it_is_switched_off() {
 
 #[test]
 fn what_is_removed_on_a_file_system_that_tells_nothing_gives_its_space_back() {
-    if !is_in_namespace("what_is_removed_on_a_file_system_that_tells_nothing_gives_its_space_back") {
+    if !is_in_namespace("cached_apart::what_is_removed_on_a_file_system_that_tells_nothing_gives_its_space_back") {
         return;
     }
     let (_place, _, merged) = overlay(|_| ());
@@ -814,7 +770,7 @@ fn an_open_takes_no_more_descriptors_than_it_is_charged_for() {
 
 #[test]
 fn a_file_system_can_be_unmounted_once_its_share_has_gone() {
-    if !is_in_namespace("a_file_system_can_be_unmounted_once_its_share_has_gone") {
+    if !is_in_namespace("cached_apart::a_file_system_can_be_unmounted_once_its_share_has_gone") {
         return;
     }
     let place = memory();

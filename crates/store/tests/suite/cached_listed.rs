@@ -9,51 +9,23 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use store::{
-    Belief, CacheBounds, CachedStore, DelayedStore, DirectoryOptions, DirectoryStore, Error, Kind, Known, Metadata,
-    NewNode, Node, RamStore, Resolved, Store, Time, Use,
+    Belief, CachedStore, DelayedStore, Error, Kind, Known, Metadata, NewNode, Node, RamStore, Store, Time, Use,
 };
 use tempfile::TempDir;
 
-use crate::common::{all_entries, path};
+use crate::common::{all_entries, behind, bounds, listed, memory, open, path};
 
 const FILES: usize = 40;
 
-fn bounds(bytes: u64) -> CacheBounds {
-    CacheBounds { bytes, descriptors: 64, highest_descriptor: i32::MAX, learns_at_once: false }
-}
-
 /// A folder in memory with a directory that has files and directories in it.
 fn folder() -> TempDir {
-    let place = tempfile::tempdir_in("/dev/shm").unwrap();
+    let place = memory();
     fs::create_dir(place.path().join("d")).unwrap();
     for number in 0..FILES {
         fs::write(place.path().join(format!("d/file {number}")), "data").unwrap();
         fs::create_dir(place.path().join(format!("d/directory {number}"))).unwrap();
     }
     place
-}
-
-fn behind(known: &Arc<Known>, place: &Path) -> CachedStore {
-    let store: Arc<dyn Store> = Arc::new(DirectoryStore::open(place, DirectoryOptions::default()).unwrap());
-    CachedStore::new(store, Arc::clone(known), Belief::default())
-}
-
-fn open(store: &dyn Store, at: &str, usage: Use) -> Arc<dyn Node> {
-    let Resolved::Found { node, .. } = store.resolve(&path(at), usage).unwrap() else { panic!("no {at}") };
-    node
-}
-
-/// What is listed of the directory, by name.
-fn listed(store: &dyn Store) -> Vec<(String, Metadata)> {
-    let node = open(store, "d", Use::Read);
-    let told = |entry: store::Entry| match node.names().unwrap().entry_metadata(&entry.name) {
-        Ok(known) => Some((entry.name.as_str().to_owned(), known)),
-        Err(Error::NotFound) => None,
-        Err(error) => panic!("{error}"),
-    };
-    let mut listed: Vec<_> = all_entries(&*node).unwrap().into_iter().filter_map(told).collect();
-    listed.sort_by(|one, other| one.0.cmp(&other.0));
-    listed
 }
 
 /// Sets the time of writing of a directory, which the kernel does not tell of: who tells of it has asked.
@@ -147,7 +119,7 @@ fn a_listing_has_nothing_go_that_was_known() {
 
 #[test]
 fn a_directory_with_very_many_names_is_asked_each_time() {
-    let place = tempfile::tempdir_in("/dev/shm").unwrap();
+    let place = memory();
     fs::create_dir(place.path().join("d")).unwrap();
     (0..5_000).for_each(|number| drop(File::create(place.path().join(format!("d/{number}"))).unwrap()));
     let known = Known::new(bounds(64 << 20));

@@ -5,7 +5,11 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use store::{
     Belief, CacheBounds, CachedStore, Cursor, DelayedStore, DirectoryOptions, DirectoryStore, Entry, Error, Extent,
     Kind, Known, Metadata, Name, NewNode, Node, RamStore, Replace, Resolved, SharePath, Store, Use, Waits,
@@ -246,4 +250,143 @@ pub(crate) fn all_extents(node: &dyn Node, offset: u64, length: u64) -> Vec<Exte
             None => return all,
         }
     }
+}
+
+/// A folder in memory.
+pub(crate) fn memory() -> TempDir {
+    tempfile::tempdir_in("/dev/shm").unwrap()
+}
+
+/// How much is kept in memory by a cache that learns what is asked for again.
+pub(crate) fn bounds(bytes: u64) -> CacheBounds {
+    CacheBounds { bytes, descriptors: 64, highest_descriptor: i32::MAX, learns_at_once: false }
+}
+
+/// A folder behind a cache.
+pub(crate) fn behind(known: &Arc<Known>, place: &Path) -> CachedStore {
+    let store: Arc<dyn Store> = Arc::new(DirectoryStore::open(place, DirectoryOptions::default()).unwrap());
+    CachedStore::new(store, Arc::clone(known), Belief::default())
+}
+
+pub(crate) fn open(store: &dyn Store, at: &str, usage: Use) -> Arc<dyn Node> {
+    let Resolved::Found { node, .. } = store.resolve(&path(at), usage).unwrap() else { panic!("no {at}") };
+    node
+}
+
+/// What is listed of the directory `d`, by name.
+pub(crate) fn listed(store: &dyn Store) -> Vec<(String, Metadata)> {
+    listed_of(&*open(store, "d", Use::Read))
+}
+
+/// What is listed of a directory that is open, by name.
+pub(crate) fn listed_of(node: &dyn Node) -> Vec<(String, Metadata)> {
+    let told = |entry: Entry| match node.names().unwrap().entry_metadata(&entry.name) {
+        Ok(known) => Some((entry.name.as_str().to_owned(), known)),
+        Err(Error::NotFound) => None,
+        Err(error) => panic!("{}: {error}", entry.name.as_str()),
+    };
+    let mut listed: Vec<_> = all_entries(node).unwrap().into_iter().filter_map(told).collect();
+    listed.sort_by(|one, other| one.0.cmp(&other.0));
+    listed
+}
+
+/// Chance from a seed.
+pub(crate) struct Numbers(SplitMix64);
+
+impl Numbers {
+    pub(crate) fn of(seed: u64) -> Self {
+        Numbers(SplitMix64::seed_from_u64(seed))
+    }
+
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.0.next_u64() % end
+    }
+}
+
+/// Tries rounds for two seconds, or `MULTILANE_SECONDS=N`, while so many others do something all the time.
+pub(crate) fn try_while_others(others: usize, do_something: impl Fn(usize) + Sync, round: impl FnMut(u64)) {
+    /// Ends what others do, though a round panics.
+    struct Ends<'a>(&'a AtomicBool);
+    impl Drop for Ends<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+    let asked = std::env::var("MULTILANE_SECONDS").ok().map(|asked| asked.parse().unwrap());
+    let time = Duration::from_secs(asked.unwrap_or(2));
+    let has_ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for number in 0..others {
+            let (has_ended, do_something) = (&has_ended, &do_something);
+            scope.spawn(move || {
+                while !has_ended.load(Ordering::Relaxed) {
+                    do_something(number);
+                }
+            });
+        }
+        let _ends = Ends(&has_ended);
+        let begun = Instant::now();
+        (1..).take_while(|_| begun.elapsed() < time).for_each(round);
+    });
+}
+
+/// Another program has two names change places.
+#[allow(clippy::disallowed_methods, reason = "no signal interrupts it on a local disk")]
+pub(crate) fn exchange(one: &Path, other: &Path) -> rustix::io::Result<()> {
+    rustix::fs::renameat_with(rustix::fs::CWD, one, rustix::fs::CWD, other, rustix::fs::RenameFlags::EXCHANGE)
+}
+
+pub(crate) fn run(command: &str, arguments: &[&str]) {
+    let status = Command::new(command).args(arguments).status().unwrap();
+    assert!(status.success(), "{command} {arguments:?}");
+}
+
+/// Says to a process that it is the one in which a test is run again.
+const APART: &str = "MULTILANE_TEST_APART";
+
+/// True in a process of its own, in which a test is run again by a command.
+pub(crate) fn is_apart(test: &str, by: &[&str]) -> bool {
+    if std::env::var_os(APART).is_some() {
+        return true;
+    }
+    let mut again = Command::new(by[0]);
+    again.args(&by[1..]).arg(std::env::current_exe().unwrap()).args([test, "--exact"]);
+    let output = again.env(APART, "1").output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && told.contains("1 passed"), "{told}{}", String::from_utf8_lossy(&output.stderr));
+    false
+}
+
+/// The same where that takes root: without root the test is not run.
+fn is_apart_by_root(test: &str, by: &[&str]) -> bool {
+    if std::env::var_os(APART).is_none() && !rustix::process::geteuid().is_root() {
+        eprintln!("{test} is left out: it takes root");
+        return false;
+    }
+    is_apart(test, by)
+}
+
+/// True in a mount namespace of its own.
+pub(crate) fn is_in_namespace(test: &str) -> bool {
+    is_apart_by_root(test, &["unshare", "-m", "--propagation", "private"])
+}
+
+/// True where it is run by a user who may do nothing in particular.
+pub(crate) fn is_by_nobody(test: &str) -> bool {
+    is_apart_by_root(test, &["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"])
+}
+
+/// An overlay in memory: where it lies, its upper directory, which is filled before, and where it is mounted.
+pub(crate) fn overlay(fill: impl FnOnce(&Path)) -> (TempDir, PathBuf, PathBuf) {
+    let place = memory();
+    let at = |name: &str| {
+        let path = place.path().join(name);
+        fs::create_dir(&path).unwrap();
+        path
+    };
+    let (lower, upper, work, merged) = (at("lower"), at("upper"), at("work"), at("merged"));
+    fill(&upper);
+    let options = format!("lowerdir={},upperdir={},workdir={}", lower.display(), upper.display(), work.display());
+    run("mount", &["-t", "overlay", "overlay", "-o", &options, merged.to_str().unwrap()]);
+    (place, upper, merged)
 }

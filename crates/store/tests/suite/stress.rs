@@ -7,11 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use rand_xoshiro::SplitMix64;
-use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use store::{DirectoryOptions, DirectoryStore, Error, Kind, Node, Renewal, Replace, Resolved, Store, Use};
 
-use crate::common::{new, path};
+use crate::common::{Numbers, new, path};
 
 const CLIENTS: u64 = 12;
 /// Few files, so that clients meet.
@@ -19,15 +17,6 @@ const FILES: u64 = 6;
 const LARGE: usize = 9_000;
 /// Has this program be the server that is killed, in the folder that it names.
 const SERVES: &str = "MULTILANE_TEST_SERVES";
-
-/// Chance from a seed.
-struct Numbers(SplitMix64);
-
-impl Numbers {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0.next_u64() % end
-    }
-}
 
 fn find(store: &DirectoryStore, name: &str) -> Result<Arc<dyn Node>, Error> {
     match store.resolve(&path(name), Use::ReadWrite)? {
@@ -62,7 +51,7 @@ fn use_until(store: &DirectoryStore, seed: u64, is_over: impl Fn() -> bool + Syn
         for client in 0..CLIENTS {
             let is_over = &is_over;
             scope.spawn(move || {
-                let mut numbers = Numbers(SplitMix64::seed_from_u64(seed * CLIENTS + client));
+                let mut numbers = Numbers::of(seed * CLIENTS + client);
                 while !is_over() {
                     let _ = do_something(store, &mut numbers);
                 }
