@@ -272,18 +272,7 @@ pub trait Names: Node {
     /// Shows `take` all names in this directory, in at most `pieces_max` calls of [`Names::list`]. False where that was not enough, or one was
     /// not taken.
     fn list_all(&self, pieces_max: usize, take: Take<'_>) -> Result<bool, Error> {
-        let (mut cursor, mut all_taken) = (Cursor::default(), true);
-        for _ in 0..pieces_max {
-            let more = self.list(&mut cursor, &mut |entry| {
-                let taken = take(entry);
-                all_taken &= taken.is_continue();
-                taken
-            })?;
-            if !more || !all_taken {
-                return Ok(all_taken);
-            }
-        }
-        Ok(false)
+        list_on(self, &mut Cursor::default(), pieces_max, take)
     }
 
     /// Metadata of a name in this directory; [`Error::NotFound`] where it has gone since.
@@ -328,4 +317,25 @@ pub trait Names: Node {
     /// Removes a name in this directory; the data goes with the last name and the last node. `expected` as with [`Names::rename`].
     /// [`Error::NotEmpty`] for a directory with entries.
     fn remove(&self, name: &Name, expected: Identity) -> Result<(), Error>;
+}
+
+/// Shows `take` all names from the cursor on, in at most `pieces_max` calls of [`Names::list`]. False where that was not enough, or one was not taken.
+pub(crate) fn list_on<N: Names + ?Sized>(
+    names: &N,
+    cursor: &mut Cursor,
+    pieces_max: usize,
+    take: Take<'_>,
+) -> Result<bool, Error> {
+    let mut all_taken = true;
+    for _ in 0..pieces_max {
+        let more = names.list(cursor, &mut |entry| {
+            let taken = take(entry);
+            all_taken &= taken.is_continue();
+            taken
+        })?;
+        if !more || !all_taken {
+            return Ok(all_taken);
+        }
+    }
+    Ok(false)
 }

@@ -13,6 +13,7 @@ use super::named::Leads;
 use super::node::CachedNode;
 use super::stripes::Asked;
 use super::{Shared, is_dotted};
+use crate::node::list_on;
 use crate::{Cursor, Entry as Listed, Error, Kind, Metadata, Name, Names, Node, Seen, Take, fold};
 
 /// Directories that have more names are asked each time.
@@ -47,31 +48,21 @@ impl CachedNode {
         let mut finding = entry.and_then(|entry| self.shared.begin_finding(entry));
         self.listing.learns.store(finding.is_some(), Ordering::Relaxed);
         let node = self.to_list()?;
-        let names = node.names()?;
-        let (mut cursor, mut count, mut all_taken) = (Cursor::default(), 0, true);
-        for _ in 0..pieces_max {
-            let more = names.list(&mut cursor, &mut |listed| {
-                count += 1;
-                if let Some(finding) = finding.as_mut().filter(|_| count <= NAMES_MAX) {
-                    finding.names.push(listed.clone());
-                }
-                let taken = take(listed);
-                all_taken &= taken.is_continue();
-                taken
-            })?;
-            if !all_taken {
-                break;
+        let (mut cursor, mut count) = (Cursor::default(), 0);
+        let is_all = list_on(node.names()?, &mut cursor, pieces_max, &mut |listed| {
+            count += 1;
+            if let Some(finding) = finding.as_mut().filter(|_| count <= NAMES_MAX) {
+                finding.names.push(listed.clone());
             }
-            if !more {
-                if let Some(entry) = entry.filter(|_| count <= NAMES_MAX) {
-                    self.shared.known.note_listed(entry.identity);
-                    finding.filter(|_| !cursor.met_link).into_iter().for_each(|found| self.shared.end_finding(found));
-                }
-                return Ok(true);
-            }
+            take(listed)
+        })?;
+        if !is_all {
+            self.listing.learns.store(false, Ordering::Relaxed);
+        } else if let Some(entry) = entry.filter(|_| count <= NAMES_MAX) {
+            self.shared.known.note_listed(entry.identity);
+            finding.filter(|_| !cursor.met_link).into_iter().for_each(|found| self.shared.end_finding(found));
         }
-        self.listing.learns.store(false, Ordering::Relaxed);
-        Ok(false)
+        Ok(is_all)
     }
 
     /// Lists some names.

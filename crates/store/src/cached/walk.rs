@@ -104,8 +104,8 @@ impl Shared {
 
     /// What something has to be opened for, for that use: no directory whose names are in memory is opened to read them.
     fn least_use(&self, entry: &Entry, usage: Use) -> Use {
-        let is_listed = usage == Use::Read && entry.list(self.belief()).is_some();
-        if is_listed { Use::Metadata } else { usage }
+        let is_to_list = usage == Use::Read && entry.kind == Kind::Directory;
+        if is_to_list && entry.list(self.belief()).is_some() { Use::Metadata } else { usage }
     }
 
     /// What a name leads to with what is open for that use. `None` where something would have to be open and is not.

@@ -4,7 +4,7 @@ use std::fs::{self, File, FileTimes, OpenOptions};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use rand_xoshiro::Xoshiro256StarStar;
@@ -16,7 +16,7 @@ use store::{
 };
 use tempfile::TempDir;
 
-use crate::common::{all_entries, path};
+use crate::common::{all_entries, counted_far_away, path};
 
 /// Few, so that they meet. No two are the same name in different case: of these the store itself hears some time later.
 const NAMES: [&str; 6] = ["a", "b", "LONGNA~1", "a\u{308}", "\u{e4}", ".c"];
@@ -287,17 +287,6 @@ fn what_the_server_changes_far_away_is_never_believed_otherwise() {
     compare_with_room_and_without(Folder::far_away);
 }
 
-/// A store far away, and how often it was asked something.
-fn counted(bounds: CacheBounds, belief: Belief) -> (CachedStore, Arc<AtomicUsize>) {
-    let asked = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&asked);
-    let ask = move || {
-        count.fetch_add(1, Ordering::SeqCst);
-    };
-    let far = DelayedStore::with_wait(Arc::new(RamStore::new(64 << 20)), ask);
-    (CachedStore::new(Arc::new(far), Known::new(bounds), belief), asked)
-}
-
 /// Opens what stands at a path, asks what a client asks that opens it, and closes it.
 fn open(store: &CachedStore, asked: &str) {
     let Resolved::Found { node, .. } = store.resolve(&path(asked), Use::Read).unwrap() else { panic!("{asked}") };
@@ -306,7 +295,7 @@ fn open(store: &CachedStore, asked: &str) {
 
 #[test]
 fn what_is_known_is_asked_for_no_more() {
-    let (store, asked) = counted(BOUNDS, Belief::Lasting);
+    let (store, asked) = counted_far_away(BOUNDS, Belief::Lasting);
     let directory = NewNode { kind: Kind::Directory, attributes: 0, security: None };
     store.create(&path("one"), directory).unwrap();
     store.create(&path("one\\file"), NewNode { kind: Kind::File, ..directory }).unwrap();
@@ -325,7 +314,7 @@ fn what_is_known_is_asked_for_no_more() {
 
 #[test]
 fn what_is_believed_for_a_time_is_asked_for_once_in_that_time() {
-    let (store, asked) = counted(BOUNDS, Belief::For(Duration::from_millis(100)));
+    let (store, asked) = counted_far_away(BOUNDS, Belief::For(Duration::from_millis(100)));
     let directory = NewNode { kind: Kind::Directory, attributes: 0, security: None };
     store.create(&path("one"), directory).unwrap();
     store.create(&path("one\\file"), NewNode { kind: Kind::File, ..directory }).unwrap();
@@ -343,7 +332,7 @@ fn what_is_believed_for_a_time_is_asked_for_once_in_that_time() {
 
 #[test]
 fn what_is_believed_for_no_time_is_asked_for_each_time() {
-    let (store, asked) = counted(BOUNDS, Belief::For(Duration::ZERO));
+    let (store, asked) = counted_far_away(BOUNDS, Belief::For(Duration::ZERO));
     let file = NewNode { kind: Kind::File, attributes: 0, security: None };
     store.create(&path("file"), file).unwrap();
     open(&store, "file");
@@ -357,7 +346,7 @@ fn what_is_believed_for_no_time_is_asked_for_each_time() {
 
 #[test]
 fn what_was_known_before_nobody_else_changed_anything_is_asked_for_once_more() {
-    let (store, asked) = counted(BOUNDS, Belief::For(Duration::from_millis(1)));
+    let (store, asked) = counted_far_away(BOUNDS, Belief::For(Duration::from_millis(1)));
     let file = NewNode { kind: Kind::File, attributes: 0, security: None };
     store.create(&path("file"), file).unwrap();
     open(&store, "file");

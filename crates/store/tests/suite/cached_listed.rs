@@ -5,15 +5,13 @@ use std::ops::ControlFlow;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
-use store::{
-    Belief, CachedStore, DelayedStore, Error, Kind, Known, Metadata, NewNode, Node, RamStore, Store, Time, Use,
-};
+use store::{Belief, Error, Kind, Known, Metadata, NewNode, Node, Store, Time, Use};
 use tempfile::TempDir;
 
-use crate::common::{all_entries, behind, bounds, listed, memory, open, path};
+use crate::common::{all_entries, behind, bounds, counted_far_away, listed, memory, open, path};
 
 const FILES: usize = 40;
 
@@ -63,13 +61,7 @@ fn a_listing_is_told_from_memory_once_the_directory_was_listed_before() {
 
 #[test]
 fn a_listing_of_what_is_far_away_asks_once() {
-    let disk: Arc<dyn Store> = Arc::new(RamStore::new(64 << 20));
-    let asked = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&asked);
-    let far: Arc<dyn Store> = Arc::new(DelayedStore::with_wait(Arc::clone(&disk), move || {
-        count.fetch_add(1, Ordering::SeqCst);
-    }));
-    let store = CachedStore::new(far, Known::new(bounds(4 << 20)), Belief::Lasting);
+    let (store, asked) = counted_far_away(bounds(4 << 20), Belief::Lasting);
     let make = |at: &str, kind| drop(store.create(&path(at), NewNode { kind, attributes: 0, security: None }).unwrap());
     make("d", Kind::Directory);
     (0..FILES).for_each(|number| make(&format!("d\\file {number}"), Kind::File));
@@ -290,16 +282,10 @@ fn a_directory_is_said_to_lie_where_it_was_moved_to() {
 
 #[test]
 fn a_directory_that_is_only_listed_is_not_opened_for_that() {
-    let disk: Arc<dyn Store> = Arc::new(RamStore::new(64 << 20));
-    let asked = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&asked);
-    let far: Arc<dyn Store> = Arc::new(DelayedStore::with_wait(Arc::clone(&disk), move || {
-        count.fetch_add(1, Ordering::SeqCst);
-    }));
-    drop(disk.create(&path("d"), NewNode { kind: Kind::Directory, attributes: 0, security: None }).unwrap());
-    drop(disk.create(&path("d\\file"), NewNode { kind: Kind::File, attributes: 0, security: None }).unwrap());
     for at in ["d", ""] {
-        let store = CachedStore::new(Arc::clone(&far), Known::new(bounds(4 << 20)), Belief::Lasting);
+        let (store, asked) = counted_far_away(bounds(4 << 20), Belief::Lasting);
+        drop(store.create(&path("d"), NewNode { kind: Kind::Directory, attributes: 0, security: None }).unwrap());
+        drop(store.create(&path("d\\file"), NewNode { kind: Kind::File, attributes: 0, security: None }).unwrap());
         let list = || {
             let before = asked.load(Ordering::SeqCst);
             let node = open(&store, at, Use::Read);

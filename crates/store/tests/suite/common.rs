@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rand_xoshiro::SplitMix64;
@@ -389,4 +389,15 @@ pub(crate) fn overlay(fill: impl FnOnce(&Path)) -> (TempDir, PathBuf, PathBuf) {
     let options = format!("lowerdir={},upperdir={},workdir={}", lower.display(), upper.display(), work.display());
     run("mount", &["-t", "overlay", "overlay", "-o", &options, merged.to_str().unwrap()]);
     (place, upper, merged)
+}
+
+/// A store far away, and how often it was asked something.
+pub(crate) fn counted_far_away(bounds: CacheBounds, belief: Belief) -> (CachedStore, Arc<AtomicUsize>) {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let ask = move || {
+        count.fetch_add(1, Ordering::SeqCst);
+    };
+    let far = DelayedStore::with_wait(Arc::new(RamStore::new(64 << 20)), ask);
+    (CachedStore::new(Arc::new(far), Known::new(bounds), belief), asked)
 }
