@@ -1,10 +1,14 @@
 //! One TCP connection: receives batches, hands frames to the pipeline, sends what was answered. Lives on one shard.
 
+mod ending;
+mod frames;
+mod messages;
+
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io::IoSlice;
-use std::ops::{Deref, Range};
+use std::ops::Deref;
 use std::os::fd::AsRawFd;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -13,31 +17,21 @@ use std::task::{Context as TaskContext, Poll};
 
 use store::Node;
 use tokio::io::{AsyncRead, ReadBuf};
-use tokio::task::yield_now;
 use tokio::time::Instant;
-use wire::ids::SessionId;
 
 use crate::command::connection::{Connection, Disconnect, Ending};
 use crate::command::migrated::MigratedConnection;
 use crate::net::delivery::Deliveries;
-use crate::net::patience::{self, Advice, HUNG_UP, Patience};
+use crate::net::patience::{self, Advice, Patience};
 use crate::net::transport::Transport;
-use crate::request::answer;
-use crate::request::finding::{Finding, Opened};
-use crate::request::inbox::{Inbox, Keeping};
-use crate::request::opening::Look;
+use crate::request::inbox::Inbox;
 use crate::request::outbox::Next;
-use crate::request::pipeline;
-use crate::request::responder::{Deferred, Responder, Unheld};
-use crate::request::slow_path::{self, Long, Need};
-use crate::request::write_batch::{Along, Writes};
+use crate::request::responder::Responder;
 use crate::resource::buffers::Buffers;
 use crate::resource::contained::contained;
 use crate::resource::pace::Waiting;
-use crate::resource::turns::{LONG_REQUEST_COST, REQUEST_COST, Turns};
-use crate::state::break_notice::BreakNotice;
-use crate::state::breaks;
-use crate::state::mailbox::{Messages, Notification};
+use crate::resource::turns::Turns;
+use crate::state::mailbox::Notification;
 use crate::state::shared::Shared;
 use crate::state::unsendable;
 
@@ -121,72 +115,6 @@ impl Endpoint {
         })
     }
 
-    /// True where others left something for it.
-    pub(crate) fn has_messages(&self) -> bool {
-        self.mailbox.is_filled() || self.has_unopened()
-    }
-
-    /// What others left for it, of the notifications a part.
-    pub(crate) fn take_messages(&self) -> Messages {
-        let mut unopened = self.unopened.borrow_mut();
-        let mut messages = Messages::default();
-        if unopened.is_empty() {
-            messages = self.mailbox.take();
-            std::mem::swap(&mut *unopened, &mut messages.notifications);
-        }
-        // What a client does not take stays a notification, and is not queued besides; but some are under way, so that it shows that it takes none.
-        let is_full = self.outbox.borrow().bytes() >= FLUSH_BYTES && !self.deliveries.borrow().is_idle();
-        let count = if is_full { 0 } else { unopened.len().min(NOTIFICATIONS_AT_ONCE) };
-        messages.notifications = unopened.drain(..count).collect();
-        messages
-    }
-
-    /// Does what others left for this connection to do, and queues what they left for it to send: notifications, which are not signed (MS-SMB2 3.3.4.6); sealed where the session seals everything.
-    pub(crate) fn flush_notifications(&self) {
-        if !self.has_messages() {
-            return;
-        }
-        let messages = self.take_messages();
-        for notification in messages.notifications {
-            let channel = self.channel(notification.session);
-            let seal = channel.as_deref().filter(|channel| channel.session.seal_required);
-            answer::queue(self, notification.message.len(), seal, |messages| {
-                messages.copy_from_slice(&notification.message)
-            });
-            self.deliver(notification);
-        }
-        for session in messages.leaving {
-            self.leave(session);
-        }
-        if messages.ends && self.is_stranger() {
-            tracing::info!(name: "stranger_ended", peer = %self.peer, "a connection on which nobody has signed in made room for others");
-            self.end(Ending::Now);
-        }
-    }
-
-    /// True where notifications are left that others wrote before.
-    fn has_unopened(&self) -> bool {
-        !self.unopened.borrow().is_empty()
-    }
-
-    /// Sees to it that a notification that is queued arrives, here or on another channel.
-    pub(crate) fn deliver(&self, notification: Notification) {
-        self.turn.spend(REQUEST_COST);
-        let hurries = self.has_another_way(&notification);
-        self.deliveries.borrow_mut().note(notification, hurries);
-    }
-
-    /// True where another connection leads to who is told as well.
-    fn has_another_way(&self, notification: &Notification) -> bool {
-        let session = self.server.sessions.find(notification.session);
-        let connections =
-            session.map_or(0, |session| match notification.is_of_client() && !session.keeps_to_itself() {
-                true => self.server.clients.count(session.client, session.user.load().id),
-                false => session.channel_count(),
-            });
-        connections > 1
-    }
-
     /// Whether it may leave its shard now. A connection that serves other sessions too stays with them, and what is in flight cannot move;
     /// then its channel stays where it is.
     fn decide_to_move(&self) -> bool {
@@ -229,86 +157,6 @@ impl Endpoint {
         inbox.clear(&self.buffers);
         self.ended_in_turns().await;
         None
-    }
-
-    /// Tells the end of each channel here whose session has not ended before it.
-    fn tell_end(&self, end: Disconnect) {
-        tracing::debug!(peer = %self.peer, reason = end.0, "connection ended");
-        for session in self.channels.borrow().values().map(|channel| &channel.session) {
-            if !session.has_ended() {
-                let channels_left = session.channel_count().saturating_sub(1);
-                tracing::info!(
-                    name: "channel_ended", peer = %self.peer, session = session.id.0, user = %session.user.load().name,
-                    reason = end.0, channels_left, "a channel ended",
-                );
-            }
-        }
-    }
-
-    /// Tells of a client that is likely to be gone, or its network.
-    fn tell_dead(&self, end: Disconnect) {
-        if end != HUNG_UP {
-            tracing::warn!(name: "connection_dead", peer = %self.peer, reason = end.0, "a connection was given up");
-        }
-    }
-
-    /// Tells of a client that breaks the protocol.
-    fn tell_breach(&self, end: Disconnect) {
-        tracing::info!(name: "protocol_broken", peer = %self.peer, reason = end.0, "a client broke the protocol; its connection ends");
-    }
-
-    /// Ends what lived on the connection.
-    pub(crate) fn ended(&self) {
-        for pending in self.undelivered() {
-            breaks::send_again(&self.server, pending);
-        }
-        self.end_rest();
-    }
-
-    /// The same, a part at a time: thousands of notifications may be left for others to deliver.
-    async fn ended_in_turns(&self) {
-        for (number, pending) in self.undelivered().enumerate() {
-            if number % NOTIFICATIONS_AT_ONCE == NOTIFICATIONS_AT_ONCE - 1 {
-                yield_now().await;
-            }
-            breaks::send_again(&self.server, pending);
-        }
-        self.end_rest();
-    }
-
-    /// Takes no more notifications, and gives what others have to deliver.
-    fn undelivered(&self) -> impl Iterator<Item = BreakNotice> {
-        // A notification without another way goes with its session, of which no channel is left: those with one are kept here.
-        let mut last: Option<((SessionId, bool), bool)> = None;
-        let mut undelivered: Vec<Notification> = self.deliveries.borrow_mut().take().collect();
-        undelivered.retain(|notification| {
-            // Most are of one session: it is asked once.
-            let whose = (notification.session, notification.is_of_client());
-            let has_another_way = match last {
-                Some((of, known)) if of == whose => known,
-                Some(_) | None => self.has_another_way(notification),
-            };
-            last = Some((whose, has_another_way));
-            has_another_way
-        });
-        self.server.clients.remove(&self.mailbox);
-        undelivered.extend(self.unopened.take());
-        undelivered.extend(self.mailbox.close());
-        undelivered.into_iter().filter_map(|notification| notification.pending)
-    }
-
-    fn end_rest(&self) {
-        self.in_flight.cancel_all();
-        if self.tally.has_noted() {
-            self.tally.count(Instant::now());
-        }
-        self.outbox.borrow_mut().clear(&self.buffers);
-        self.deferred.take();
-        // Nothing more than before: it fits.
-        self.allowance.end();
-        if !self.lose_channels() {
-            self.in_flight.cancel_outliving();
-        }
     }
 
     fn poll(
@@ -473,157 +321,6 @@ impl Endpoint {
         }
     }
 
-    /// Processes frames until none is whole, enough is queued, or what is asked for may not be held yet.
-    fn process_batch(self: &Rc<Self>, task: &TaskContext<'_>, inbox: &mut Inbox) -> Result<Batch, Disconnect> {
-        self.writes.begin(inbox.buffer());
-        let batch = self.process_frames(task, inbox);
-        // A frame that was deferred stays where it is.
-        let along = if self.deferred.borrow().is_none() { Along::MayGo } else { Along::Stays };
-        Writes::hand_over(&self.responder, inbox, along);
-        batch
-    }
-
-    fn process_frames(self: &Rc<Self>, task: &TaskContext<'_>, inbox: &mut Inbox) -> Result<Batch, Disconnect> {
-        if self.outbox.borrow().bytes() >= FLUSH_BYTES {
-            return Ok(Batch::Full);
-        }
-        self.begin_batch();
-        match self.deferred.take() {
-            None => {}
-            Some(Deferred::Unheld(mut unheld)) => {
-                let long = &mut unheld.long;
-                long.held_back = self.tally.turn_began().saturating_duration_since(long.received);
-                if !self.process_long(task, inbox, unheld)? {
-                    return Ok(Batch::Stalled);
-                }
-                if let Some(batch) = self.after_frame(inbox) {
-                    return Ok(batch);
-                }
-            }
-            Some(Deferred::Away) => {
-                self.deferred.replace(Some(Deferred::Away));
-                return Ok(Batch::Away);
-            }
-            Some(Deferred::Back(Opened { frame, finding, buffer, charge })) => {
-                inbox.take_back(buffer, charge);
-                self.writes.begin(inbox.buffer());
-                if let Some(batch) = self.process_frame(task, inbox, frame, finding)? {
-                    return Ok(batch);
-                }
-            }
-        }
-        while self.takes_requests() {
-            if self.writes.are_many() {
-                Writes::hand_over(&self.responder, inbox, Along::Stays);
-                self.writes.begin(inbox.buffer());
-                continue;
-            }
-            if self.may(task, || self.allowance.has_left().then_some(())).is_none() {
-                return Ok(Batch::Stalled);
-            }
-            let Some(frame) = inbox.next_frame().map_err(|_| Disconnect("a frame has an impossible length"))? else {
-                return Ok(Batch::Done);
-            };
-            self.allowance.went_on();
-            self.turn.spend(REQUEST_COST);
-            if let Some(look) = Look::at_long(&self.responder, inbox.frame(frame.clone())) {
-                Writes::hand_over(&self.responder, inbox, Along::Stays);
-                look.begin(&self.responder, inbox, frame);
-                self.deferred.replace(Some(Deferred::Away));
-                return Ok(Batch::Away);
-            }
-            if let Some(batch) = self.process_frame(task, inbox, frame, Finding::None)? {
-                return Ok(batch);
-            }
-        }
-        Ok(Batch::Done)
-    }
-
-    /// Processes one frame. Where the batch ends with it, says how.
-    fn process_frame(
-        self: &Rc<Self>,
-        task: &TaskContext<'_>,
-        inbox: &mut Inbox,
-        frame: Range<usize>,
-        finding: Finding,
-    ) -> Result<Option<Batch>, Disconnect> {
-        if let Some(long) = pipeline::process(&self.responder, inbox.frame(frame.clone()), finding)? {
-            let unheld = self.unheld(inbox, frame, long);
-            if !self.process_long(task, inbox, unheld)? {
-                return Ok(Some(Batch::Stalled));
-            }
-        }
-        Ok(self.after_frame(inbox))
-    }
-
-    /// Says how the batch ends where it ends with the frame that was processed.
-    fn after_frame(&self, inbox: &mut Inbox) -> Option<Batch> {
-        // What the request broke is told before what came after it is answered.
-        self.flush_notifications();
-        self.note_sign_in(inbox);
-        let is_full = self.outbox.borrow().bytes() >= FLUSH_BYTES || self.turn.is_over() || self.has_unopened();
-        is_full.then_some(Batch::Full)
-    }
-
-    /// A frame that goes the slow path, before anything is held for it.
-    fn unheld(&self, inbox: &mut Inbox, frame: Range<usize>, long: Long) -> Unheld {
-        let mut unheld = Unheld { frame, long, need: Need::default() };
-        let messages = unheld.messages();
-        let kept = inbox.cost_of_keeping(&messages);
-        unheld.need = slow_path::need(inbox.frame(messages), kept);
-        unheld
-    }
-
-    /// Has a frame go the slow path; false where it stays in the inbox until its answers may be held.
-    fn process_long(
-        self: &Rc<Self>,
-        task: &TaskContext<'_>,
-        inbox: &mut Inbox,
-        mut unheld: Unheld,
-    ) -> Result<bool, Disconnect> {
-        let (need, messages) = (unheld.need, unheld.messages());
-        let is_paid = inbox.is_paid(&messages);
-        // What is there already does not wait for what a copy of it would take.
-        let claim = || match pipeline::claim(&self.responder, need) {
-            None if is_paid => pipeline::claim_for_paid(&self.responder, need).map(|claim| (claim, Keeping::Paid)),
-            claim => claim.map(|claim| (claim, Keeping::Fitting)),
-        };
-        let is_too_much = self.allowance.is_too_much(need.bytes, inbox.paid_bytes());
-        let claimed = match is_too_much {
-            true => Some((pipeline::refuse(&self.responder, need, &mut unheld.long), Keeping::Fitting)),
-            false => self.may(task, claim),
-        };
-        let Some((claim, keeping)) = claimed else {
-            if inbox.may_set_aside(&unheld.frame) {
-                // Nobody waits with a larger buffer than has to wait.
-                Writes::hand_over(&self.responder, inbox, Along::Stays);
-                let frame = inbox.set_aside(&self.buffers, unheld.frame);
-                unheld = self.unheld(inbox, frame, unheld.long);
-                self.writes.begin(inbox.buffer());
-            }
-            self.deferred.replace(Some(Deferred::Unheld(unheld)));
-            return Ok(false);
-        };
-        let Unheld { long, .. } = unheld;
-        self.allowance.went_on();
-        self.turn.spend(LONG_REQUEST_COST);
-        // It may take the buffer along in which the writes before it lie.
-        Writes::hand_over(&self.responder, inbox, Along::Stays);
-        if let Some(admitted) = pipeline::admit(&self.responder, inbox.frame(messages.clone()), long)? {
-            pipeline::run(&self.responder, admitted, inbox.keep(&self.buffers, messages, keeping), claim);
-        }
-        self.writes.begin(inbox.buffer());
-        Ok(true)
-    }
-
-    /// What `hold` gives where the user's budget allows it. Where not, the connection is called when something was given back.
-    fn may<T>(&self, task: &TaskContext<'_>, mut hold: impl FnMut() -> Option<T>) -> Option<T> {
-        hold().or_else(|| {
-            self.allowance.wait(task.waker());
-            hold().inspect(|_| self.allowance.went_on())
-        })
-    }
-
     /// Sends what is queued; true where nothing is left.
     fn send(&self, task: &mut TaskContext<'_>, stream: &mut impl Transport) -> Result<bool, Disconnect> {
         let mut outbox = self.outbox.borrow_mut();
@@ -682,14 +379,6 @@ impl Endpoint {
                 self.received.set(self.received.get() + bytes as u64);
                 if bytes == 0 { Err(Disconnect("the client closed")) } else { Ok(Received::Some) }
             }
-        }
-    }
-
-    fn check_ending(&self, drained: bool) -> Result<(), Disconnect> {
-        match self.ending() {
-            Some(Ending::Now) => Err(Disconnect("ended by the server")),
-            Some(Ending::Orderly) if drained && self.tasks() == 0 => Err(Disconnect("the server stops")),
-            Some(Ending::Orderly) | None => Ok(()),
         }
     }
 }
