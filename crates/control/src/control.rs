@@ -202,9 +202,14 @@ impl Control {
     }
 
     /// How the requests of each share have met its limits.
-    pub(crate) fn limits_in_use(&self) -> Vec<ShareUse> {
+    pub fn limits_in_use(&self) -> Vec<ShareUse> {
         let shares = self.known.iter().flat_map(|snapshot| &snapshot.shares);
         shares.filter_map(|share| self.limits.in_use(share)).collect()
+    }
+
+    /// The shares that the catalog had when it was read last.
+    pub fn shares(&self) -> Vec<ShareRecord> {
+        self.known.iter().flat_map(|snapshot| &snapshot.shares).cloned().collect()
     }
 
     /// The folders of the shares.

@@ -18,6 +18,7 @@
 mod change;
 mod figures;
 mod latency;
+pub mod monitor;
 
 pub use change::Change;
 pub use figures::{Figures, WaitedFor};

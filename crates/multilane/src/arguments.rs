@@ -12,6 +12,7 @@ use server::admin::AdvertisedAddress;
 use crate::compare::arguments::Compare;
 use crate::features::FeaturesCommand;
 use crate::log::{Filter, Format};
+use crate::metrics::MetricsCommand;
 use crate::remote::arguments::{DOCTOR_EXAMPLES, Doctor, RemoteCommand};
 use crate::share::arguments::ShareCommand;
 
@@ -71,8 +72,13 @@ pub(crate) enum Command {
     /// Show what is open
     OpenFiles,
     /// Show what the running server does just now, by share, user, client, session and channel
-    #[command(after_help = "Examples:\n  multilane top --once\n  multilane top --once --seconds 10 --json")]
+    #[command(
+        after_help = "Examples:\n  multilane top\n  multilane top --once\n  multilane top --once --seconds 10 --json"
+    )]
     Top(Top),
+    /// What the server has done minute by minute and hour by hour, by Azure Monitor's names
+    #[command(subcommand)]
+    Metrics(MetricsCommand),
     /// Show what the running server tells its clients
     #[command(subcommand)]
     Server(ServerCommand),
@@ -307,10 +313,10 @@ pub(crate) enum UserCommand {
 #[derive(Debug, Args)]
 pub(crate) struct Top {
     /// Look once, print and end
-    #[arg(long, required = true)]
+    #[arg(long)]
     pub(crate) once: bool,
 
-    /// Look at so many seconds
+    /// Look at so many seconds; without --once, so often
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=3_600))]
     pub(crate) seconds: u16,
 }

@@ -12,13 +12,15 @@ use control::{AdminSocket, Control, Lock};
 use parking_lot::Mutex;
 use tracing::warn;
 
+use crate::recorder::Recorder;
+
 /// How long the folder has to answer from the moment at which the server was told to end.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(2);
 /// How long it has at least once the server has ended, whose own end takes 14 s at most.
 const ANSWERS_AT_LEAST_WITHIN: Duration = Duration::from_millis(250);
 
-/// What the data folder's disk may keep waiting: the socket that is removed there, and the control with its catalog.
-type Belongings = (AdminSocket, Arc<Mutex<Control>>);
+/// What the data folder's disk may keep waiting: the socket that is removed there, the control with its catalog, and who keeps metrics.
+type Belongings = (AdminSocket, Arc<Mutex<Control>>, Option<Recorder>);
 
 /// The thread. It is there from the start: at the end there might be none to be had.
 pub(crate) struct Departure {
@@ -43,12 +45,14 @@ impl Departure {
         let (ended, end) = channel::<Infallible>();
         let (giving_back, given_back) = channel();
         thread::Builder::new().name("multilane-leave".to_owned()).spawn(move || {
-            if let Ok((socket, control)) = begun.recv() {
+            if let Ok((socket, control, recorder)) = begun.recv() {
                 lock.note_ending();
                 drop(socket);
                 drop(control);
                 // An error: the server has ended.
                 let _ = end.recv();
+                // It keeps what the server did to its end.
+                drop(recorder);
             }
             drop(lock);
             drop(giving_back);
@@ -57,10 +61,10 @@ impl Departure {
     }
 
     /// Has the socket removed and the catalog closed, and waits for neither.
-    pub(crate) fn begin(self, socket: AdminSocket, control: Arc<Mutex<Control>>) -> Departing {
-        let Departure { belongings, ended, given_back } = self;
+    pub(crate) fn begin(self, belongings: Belongings) -> Departing {
+        let Departure { belongings: thread, ended, given_back } = self;
         // The thread waits for this and for nothing else.
-        let _ = belongings.send((socket, control));
+        let _ = thread.send(belongings);
         Departing { since: Instant::now(), ended, given_back }
     }
 }

@@ -9,8 +9,10 @@ mod features;
 mod hints;
 mod live;
 mod log;
+mod metrics;
 mod output;
 mod raw_end;
+mod recorder;
 mod remote;
 mod serve;
 mod share;
@@ -57,6 +59,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, Error> {
         Command::Sessions => live::sessions(&data()?, output),
         Command::OpenFiles => live::open_files(&data()?, output),
         Command::Top(top) => top::run(&data()?, &top, output),
+        Command::Metrics(command) => metrics::run(&data()?, &command, output),
         Command::Server(command) => live::server(&data()?, &command, output),
         Command::Close(command) => live::close(&data()?, &command, output),
         Command::Log(command) => live::log(&data()?, &command, output),

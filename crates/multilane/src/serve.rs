@@ -22,6 +22,7 @@ use crate::departure::Departure;
 use crate::hints::{self, Hints};
 use crate::log::Log;
 use crate::output::{self, Output};
+use crate::recorder::Recorder;
 use crate::signals::{Wish, Wishes};
 use crate::supervisor::Supervisor;
 
@@ -86,6 +87,9 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
     let (shares, addresses) = (configuration.shares.len(), joined(server.addresses()));
     supervisor.ready(&format!("Serves {shares} shares on {addresses}."));
     drop(configuration);
+    let recorder = Recorder::start(&folder, server.admin(), &control)
+        .inspect_err(|cause| error!(name: "metrics_not_kept", error = %cause, "what the server does is not kept for `multilane metrics`"))
+        .ok();
     let watch = supervisor.watch(server.admin()).map_err(|cause| unable("start a thread to watch shards", &cause))?;
     // This thread waits for signals and for nothing else.
     while wishes.next() == Wish::Reload {
@@ -95,7 +99,7 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
     supervisor.stopping();
     info!(name: "ending", "ending");
     drop((reloader, watch));
-    let departing = departure.begin(socket, control);
+    let departing = departure.begin((socket, control, recorder));
     server.stop(PATIENCE);
     folders.let_go();
     departing.end();

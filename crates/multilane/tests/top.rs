@@ -2,8 +2,10 @@
 
 mod served;
 
+use std::io::{Read, Write};
+use std::process::{Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -52,4 +54,49 @@ fn top_needs_a_server() {
     let folder = tempfile::tempdir().unwrap();
     let shown = elsewhere.env("MULTILANE_DATA", folder.path()).output().unwrap();
     assert_eq!(shown.status.code(), Some(1));
+}
+
+/// In a terminal that `script` makes, from util-linux.
+#[test]
+fn the_live_view_shows_the_server_and_leaves_the_terminal_as_it_was() {
+    let served = Served::new();
+    let mut script = Command::new("script");
+    let top = format!("stty rows 40 cols 120; exec '{}' top", env!("CARGO_BIN_EXE_multilane"));
+    script
+        .args(["-qec", &top, "/dev/null"])
+        .env("MULTILANE_DATA", served.folder.path().join("data"))
+        .env("TERM", "xterm");
+    let mut script = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut keys, mut shown) = (script.stdin.take().unwrap(), script.stdout.take().unwrap());
+    let mut screen = Vec::new();
+    let begun = Instant::now();
+    let mut until = |text: &str| {
+        while !String::from_utf8_lossy(&screen).contains(text) {
+            let mut more = [0; 4096];
+            let length = shown.read(&mut more).unwrap();
+            // It writes each second.
+            assert!(
+                length > 0 && begun.elapsed() < Duration::from_secs(60),
+                "no {text} in {}",
+                String::from_utf8_lossy(&screen)
+            );
+            screen.extend_from_slice(&more[..length]);
+        }
+        screen.clear();
+    };
+    // Only what changes is written: single words are looked for. The first numbers, the list of sessions, the keys; then the terminal is left.
+    until("sign-ins");
+    for (key, text) in [("4", "SESSION"), ("?", "another"), ("xq", "\u{1b}[?1049l")] {
+        keys.write_all(key.as_bytes()).unwrap();
+        until(text);
+    }
+    assert!(script.wait().unwrap().success());
+}
+
+#[test]
+fn the_live_view_needs_a_terminal() {
+    let served = Served::new();
+    let refused = served.program(&["top"]).output().unwrap();
+    let error = String::from_utf8(refused.stderr).unwrap();
+    assert!(refused.status.code() == Some(2) && error.contains("multilane top --once"), "{error}");
 }

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -56,6 +57,13 @@ impl Served {
         let keys = program(&folder, &["account", "keys", "local", "--json"]).output().unwrap().stdout;
         let keys: Value = serde_json::from_slice(&keys).unwrap();
         Served { child, port, password: keys["key1"].as_str().unwrap().to_owned(), folder }
+    }
+
+    /// Tells it to end, and waits until it has.
+    #[allow(dead_code)]
+    pub(crate) fn stop(&mut self) {
+        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
+        assert!(self.child.wait().unwrap().success());
     }
 
     /// The program, which works on this server's data folder.

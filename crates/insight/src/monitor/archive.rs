@@ -1,0 +1,170 @@
+//! The file that keeps the numbers: of a minute each for a day, of an hour each for thirty days.
+
+use std::ops::Range;
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+
+use crate::monitor::interval::Interval;
+use crate::monitor::record::Record;
+
+/// How long minutes are kept, and hours.
+const MINUTES_FOR: i64 = 24 * 3_600;
+const HOURS_FOR: i64 = 30 * 24 * 3_600;
+/// How long another program may have the file.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The version of the tables.
+const VERSION: i64 = 1;
+
+const TABLES: &str = "
+    CREATE TABLE IF NOT EXISTS records (
+        interval INTEGER NOT NULL, begin INTEGER NOT NULL, share TEXT NOT NULL, record TEXT NOT NULL,
+        PRIMARY KEY (interval, begin, share)
+    ) WITHOUT ROWID;";
+
+/// Why the archive cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ArchiveError {
+    /// The file, or what is in it.
+    #[error("the archive of metrics could not be used: {0}")]
+    File(#[from] rusqlite::Error),
+    /// A newer version has written it.
+    #[error("the archive of metrics was written by a newer version")]
+    TooNew,
+}
+
+/// The open file.
+pub struct Archive(Connection);
+
+impl Archive {
+    /// Opens the file to write to it, and makes it where there is none.
+    pub fn open(path: &Path) -> Result<Self, ArchiveError> {
+        let connection = Connection::open(path)?;
+        connection.busy_timeout(PATIENCE)?;
+        // A minute that a loss of power takes is no loss; a damaged file would be one.
+        connection.execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;")?;
+        match connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0))? {
+            VERSION => {}
+            0 => connection.execute_batch(&format!("{TABLES} PRAGMA user_version = {VERSION};"))?,
+            _ => return Err(ArchiveError::TooNew),
+        }
+        Ok(Archive(connection))
+    }
+
+    /// Opens the file, which is there, to read it.
+    pub fn open_to_read(path: &Path) -> Result<Self, ArchiveError> {
+        let connection =
+            Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+        connection.busy_timeout(PATIENCE)?;
+        match connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0))? {
+            VERSION => Ok(Archive(connection)),
+            _ => Err(ArchiveError::TooNew),
+        }
+    }
+
+    /// Adds what was recorded in the minute that begins then, of each share, and lets go of what is too old. What is known of that minute already, because a server ended and
+    /// another began in it, is added to.
+    pub fn add(&mut self, begin: i64, records: &[(String, Record)]) -> Result<(), ArchiveError> {
+        let change = self.0.transaction()?;
+        for (share, record) in records.iter().filter(|(_, record)| !record.is_empty()) {
+            for interval in [Interval::MINUTE, Interval::HOUR] {
+                let key = params![interval.seconds(), interval.begin(begin), share];
+                let known = "SELECT record FROM records WHERE interval = ? AND begin = ? AND share = ?";
+                let known: Option<String> =
+                    change.prepare_cached(known)?.query_row(key, |row| row.get(0)).optional()?;
+                let mut sum: Record = known.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+                sum.add(record);
+                let text = serde_json::to_string(&sum).expect("a record is JSON");
+                let replace = "INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?)";
+                let row = params![interval.seconds(), interval.begin(begin), share, text];
+                change.prepare_cached(replace)?.execute(row)?;
+            }
+        }
+        for (interval, kept_for) in [(Interval::MINUTE, MINUTES_FOR), (Interval::HOUR, HOURS_FOR)] {
+            let old = "DELETE FROM records WHERE interval = ? AND begin < ?";
+            change.execute(old, params![interval.seconds(), begin - kept_for])?;
+        }
+        Ok(change.commit()?)
+    }
+
+    /// Gives what is kept for minutes or hours that begin in a range, in the order of time. What cannot be read is left out.
+    pub fn read(
+        &self,
+        interval: Interval,
+        range: &Range<i64>,
+        mut give: impl FnMut(i64, &str, &Record),
+    ) -> Result<(), ArchiveError> {
+        let select =
+            "SELECT begin, share, record FROM records WHERE interval = ? AND begin >= ? AND begin < ? ORDER BY begin";
+        let mut statement = self.0.prepare(select)?;
+        let mut rows = statement.query(params![interval.seconds(), range.start, range.end])?;
+        while let Some(row) = rows.next()? {
+            let (begin, share, text): (i64, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            if let Ok(record) = serde_json::from_str(&text) {
+                give(begin, &share, &record);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::monitor::metric::Metric;
+
+    fn record(value: f64) -> Record {
+        let mut record = Record::default();
+        record.add_level(Metric::FileShareMaxUsedIops, value);
+        record
+    }
+
+    fn begins(archive: &Archive, interval: Interval) -> Vec<(i64, String, u64)> {
+        let mut found = Vec::new();
+        let note = |begin, share: &str, record: &Record| {
+            found.push((begin, share.to_owned(), record.levels.values().map(|level| level.count).sum()));
+        };
+        archive.read(interval, &(0..i64::MAX), note).unwrap();
+        found
+    }
+
+    #[test]
+    fn minutes_become_hours_and_both_go_when_they_are_old() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("metrics.db");
+        let add = |begin, value| Archive::open(&path).unwrap().add(begin, &[("a".to_owned(), record(value))]).unwrap();
+        add(3_600, 1.0);
+        add(3_660, 2.0);
+        add(3_660, 3.0);
+        add(7_200, 4.0);
+        let archive = Archive::open(&path).unwrap();
+        let of = |begin, count| (begin, "a".to_owned(), count);
+        assert_eq!(begins(&archive, Interval::MINUTE), [of(3_600, 1), of(3_660, 2), of(7_200, 1)]);
+        assert_eq!(begins(&archive, Interval::HOUR), [of(3_600, 3), of(7_200, 1)]);
+        add(3_660 + MINUTES_FOR, 5.0);
+        assert_eq!(begins(&archive, Interval::MINUTE), [of(3_660, 2), of(7_200, 1), of(3_660 + MINUTES_FOR, 1)]);
+        assert_eq!(begins(&archive, Interval::HOUR).len(), 3);
+        add(7_200 + HOURS_FOR, 6.0);
+        assert_eq!(begins(&archive, Interval::HOUR)[0], of(7_200, 1));
+    }
+
+    #[test]
+    fn what_a_newer_version_wrote_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("metrics.db");
+        drop(Archive::open(&path).unwrap());
+        Connection::open(&path).unwrap().execute_batch("PRAGMA user_version = 2").unwrap();
+        assert!(matches!(Archive::open(&path), Err(ArchiveError::TooNew)));
+    }
+
+    #[test]
+    fn rows_that_cannot_be_read_are_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut archive = Archive::open(&folder.path().join("metrics.db")).unwrap();
+        archive.0.execute("INSERT INTO records VALUES (60, 0, 'a', 'no JSON')", []).unwrap();
+        assert_eq!(begins(&archive, Interval::MINUTE), []);
+        archive.add(0, &[("a".to_owned(), record(1.0))]).unwrap();
+        assert_eq!(begins(&archive, Interval::MINUTE).len(), 1);
+    }
+}

@@ -1,0 +1,16 @@
+//! The metrics of file services by Azure Monitor's names, kept across restarts: what is recorded each minute ([`Record`]), where it is kept ([`Archive`]), and the series that are
+//! made of it ([`Query`]).
+
+mod archive;
+mod filter;
+mod interval;
+mod metric;
+mod query;
+mod record;
+
+pub use archive::{Archive, ArchiveError};
+pub use filter::{Filter, NoFilter};
+pub use interval::Interval;
+pub use metric::{Aggregation, Definition, Dimension, Metric};
+pub use query::{Answer, Query, Series};
+pub use record::Record;

@@ -1,0 +1,229 @@
+//! `multilane metrics`: what the server has done, by Azure Monitor's names.
+
+use std::path::Path;
+
+use clap::{Args, Subcommand};
+use control::{DataFolder, Error};
+use insight::monitor::{Aggregation, Archive, ArchiveError, Filter, Interval, Metric, Query, Series};
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use crate::output::Output;
+use crate::recorder;
+
+/// The namespace that Azure Monitor has them in.
+const NAMESPACE: &str = "Microsoft.Storage/storageAccounts/fileServices";
+/// Numbers of one series at most.
+const POINTS_MAX: i64 = 44_640;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum MetricsCommand {
+    /// The metrics there are, with their units, aggregations and dimensions
+    List,
+    /// A metric's numbers, as `az monitor metrics list` prints them
+    #[command(
+        after_help = "Examples:\n  multilane metrics show Transactions --filter \"ApiName eq '*'\"\n  multilane metrics show FileShareMaxUsedIOPS --filter \"FileShare eq 'media'\" --interval PT1H --json"
+    )]
+    Show(ShowMetric),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowMetric {
+    /// Its name
+    #[arg(value_parser = metric)]
+    metric: Metric,
+
+    /// Which numbers count, and what they are told apart by: NAME eq 'VALUE', joined by `and`; '*' for each
+    #[arg(long, value_name = "FILTER", value_parser = filter)]
+    filter: Option<Filter>,
+
+    /// What each number is about: PT1M, PT5M, PT15M, PT30M, PT1H, PT6H, PT12H or P1D. Less than an hour is kept for a day, else for thirty
+    #[arg(long, value_name = "INTERVAL", default_value = "PT1M", value_parser = interval)]
+    interval: Interval,
+
+    /// How numbers are made one: Total, Average, Minimum or Maximum [default: what suits the metric]
+    #[arg(long, value_name = "NAME", value_parser = aggregation)]
+    aggregation: Option<Aggregation>,
+
+    /// From when, as 2026-11-29T13:00:00Z [default: an hour before the end, or a day, or thirty]
+    #[arg(long, value_name = "TIME")]
+    start_time: Option<Timestamp>,
+
+    /// Until when [default: now]
+    #[arg(long, value_name = "TIME")]
+    end_time: Option<Timestamp>,
+}
+
+fn metric(text: &str) -> Result<Metric, String> {
+    let names = || Metric::ALL.map(|metric| metric.definition().name).join(", ");
+    Metric::of(text).ok_or_else(|| format!("there are {}", names()))
+}
+
+fn filter(text: &str) -> Result<Filter, String> {
+    Filter::parse(text).map_err(|error| error.to_string())
+}
+
+fn interval(text: &str) -> Result<Interval, String> {
+    let names = || Interval::ALL.map(Interval::name).join(", ");
+    Interval::of(text).ok_or_else(|| format!("there are {}", names()))
+}
+
+fn aggregation(text: &str) -> Result<Aggregation, String> {
+    let names = || Aggregation::ALL.map(Aggregation::name).join(", ");
+    Aggregation::of(text).ok_or_else(|| format!("there are {}", names()))
+}
+
+pub(crate) fn run(path: &Path, command: &MetricsCommand, output: Output) -> Result<(), Error> {
+    match command {
+        MetricsCommand::List => output.print(&definitions(), |_| definitions_text()),
+        MetricsCommand::Show(asked) => show(path, asked, output),
+    }
+}
+
+/// A metric as `--json` prints it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Shown {
+    name: &'static str,
+    description: &'static str,
+    unit: &'static str,
+    primary_aggregation_type: &'static str,
+    supported_aggregation_types: Vec<&'static str>,
+    dimensions: Vec<&'static str>,
+}
+
+fn definitions() -> Vec<Shown> {
+    let shown = |metric: Metric| {
+        let definition = metric.definition();
+        Shown {
+            name: definition.name,
+            description: definition.description,
+            unit: definition.unit,
+            primary_aggregation_type: definition.aggregations[0].name(),
+            supported_aggregation_types: definition.aggregations.iter().map(|one| one.name()).collect(),
+            dimensions: definition.dimensions.iter().map(|one| one.name()).collect(),
+        }
+    };
+    Metric::ALL.map(shown).into()
+}
+
+fn definitions_text() -> String {
+    let mut table = crate::table::Table::new(["NAME", "UNIT", "AGGREGATIONS", "DIMENSIONS", "WHAT IT IS"]);
+    for shown in definitions() {
+        table.row([
+            shown.name.to_owned(),
+            shown.unit.to_owned(),
+            shown.supported_aggregation_types.join(","),
+            shown.dimensions.join(","),
+            shown.description.to_owned(),
+        ]);
+    }
+    table.text()
+}
+
+fn show(path: &Path, asked: &ShowMetric, output: Output) -> Result<(), Error> {
+    let folder = DataFolder::open(path)?;
+    let query = query(asked)?;
+    let archive = recorder::path(&folder);
+    if !archive.exists() {
+        let remedy = "start the server with `multilane serve`, and look again after a minute";
+        return Err(Error::missing(format!("no metrics were kept yet in {}", folder.path().display()), remedy));
+    }
+    let series = series(&archive, &query)
+        .map_err(|error| Error::machine(error.to_string(), "try again, or see whether the disk is well"))?;
+    output.print(&as_azure(&query, &series), |_| text(&query, &series))
+}
+
+fn query(asked: &ShowMetric) -> Result<Query, Error> {
+    let end = asked.end_time.unwrap_or_else(Timestamp::now);
+    let back = match asked.interval.duration().as_secs() {
+        ..3_600 => SignedDuration::from_hours(1),
+        3_600 => SignedDuration::from_hours(24),
+        _ => SignedDuration::from_hours(30 * 24),
+    };
+    let start = asked.start_time.or_else(|| end.checked_sub(back).ok()).unwrap_or(Timestamp::MIN);
+    let query = Query {
+        metric: asked.metric,
+        aggregation: asked.aggregation.unwrap_or(asked.metric.definition().aggregations[0]),
+        filter: asked.filter.clone().unwrap_or_default(),
+        interval: asked.interval,
+        range: start.as_second()..end.as_second(),
+    };
+    if query.range.is_empty() {
+        return Err(Error::argument(
+            "the start is not before the end",
+            "give --start-time and --end-time in their order",
+        ));
+    }
+    let points = (query.range.end - query.range.start) / query.interval.duration().as_secs() as i64;
+    if points > POINTS_MAX {
+        let remedy = "ask for a longer --interval, or for less time";
+        return Err(Error::argument(format!("that would be {points} numbers of {POINTS_MAX}"), remedy));
+    }
+    query.check().map_err(|what| Error::argument(what, "`multilane metrics list` tells what each metric has"))?;
+    Ok(query)
+}
+
+fn series(archive: &Path, query: &Query) -> Result<Vec<Series>, ArchiveError> {
+    let mut answer = query.begin();
+    Archive::open_to_read(archive)?
+        .read(query.kept(), &query.range, |begin, share, record| answer.add(begin, share, record))?;
+    Ok(answer.series())
+}
+
+/// What `az monitor metrics list` prints.
+fn as_azure(query: &Query, series: &[Series]) -> Value {
+    let definition = query.metric.definition();
+    let named = |name: &str| json!({ "localizedValue": name, "value": name });
+    let key = query.aggregation.name().to_lowercase();
+    let point = |(begin, number): &(i64, Option<f64>)| {
+        let mut point = Map::new();
+        point.insert("timeStamp".to_owned(), time(*begin).into());
+        if let Some(number) = number {
+            point.insert(key.clone(), (*number).into());
+        }
+        Value::Object(point)
+    };
+    let timeseries = series.iter().map(|series| {
+        let values = series
+            .of
+            .iter()
+            .map(|(dimension, value)| json!({ "name": named(&dimension.name().to_lowercase()), "value": value }));
+        json!({
+            "data": series.points.iter().map(point).collect::<Vec<_>>(),
+            "metadatavalues": values.collect::<Vec<_>>(),
+        })
+    });
+    json!({
+        "cost": 0,
+        "interval": query.interval.name(),
+        "namespace": NAMESPACE,
+        "timespan": format!("{}/{}", time(query.range.start), time(query.range.end)),
+        "value": [{
+            "displayDescription": definition.description,
+            "errorCode": "Success",
+            "name": named(definition.name),
+            "timeseries": timeseries.collect::<Vec<_>>(),
+            "type": "Microsoft.Insights/metrics",
+            "unit": definition.unit,
+        }],
+    })
+}
+
+fn time(seconds: i64) -> String {
+    Timestamp::from_second(seconds).map_or_else(|_| seconds.to_string(), |time| time.to_string())
+}
+
+/// A line for each number of each series.
+fn text(query: &Query, series: &[Series]) -> String {
+    let mut table = crate::table::Table::new(["TIMESTAMP", "NAME", "OF", "VALUE"]);
+    for series in series {
+        let of: Vec<_> = series.of.iter().map(|(dimension, value)| format!("{}={value}", dimension.name())).collect();
+        for (begin, number) in &series.points {
+            let number = number.map(|number| format!("{}", (number * 1e3).round() / 1e3)).unwrap_or_default();
+            table.row([time(*begin), query.metric.definition().name.to_owned(), of.join(" "), number]);
+        }
+    }
+    table.text()
+}

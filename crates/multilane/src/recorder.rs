@@ -1,0 +1,164 @@
+//! Keeps what the server has done, minute by minute, for `multilane metrics`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Weak};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use control::{Control, DataFolder, ShareProperties};
+use insight::Change;
+use insight::monitor::{Archive, ArchiveError, Interval, Metric, Record};
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use server::admin::{Admin, CountersView, Counts, Events, Scope};
+use tracing::{error, info};
+
+/// The file in the data folder.
+const FILE: &str = "metrics.db";
+/// The shares that have no place of their own among the counters.
+const OTHER_SHARES: &str = "(others)";
+
+/// Where the numbers of a data folder are kept.
+pub(crate) fn path(folder: &DataFolder) -> PathBuf {
+    folder.path().join(FILE)
+}
+
+/// The thread that keeps them. It ends with this, and keeps what there is of the last minute.
+pub(crate) struct Recorder {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Recorder {
+    /// Begins to keep what a server does that has just started.
+    pub(crate) fn start(
+        folder: &DataFolder,
+        admin: Arc<dyn Admin>,
+        control: &Arc<Mutex<Control>>,
+    ) -> std::io::Result<Self> {
+        let (stop, stopped) = channel();
+        let control = Arc::downgrade(control);
+        let keeper = Keeper { path: path(folder), admin, control, earlier: nothing(), is_failing: false };
+        let thread = thread::Builder::new().name("metrics".to_owned()).spawn(move || keeper.run(&stopped))?;
+        Ok(Recorder { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        self.stop.take();
+        if let Some(thread) = self.thread.take() {
+            // What it panicked with is in the log.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn nothing() -> CountersView {
+    CountersView { at: Duration::ZERO, events: Events::default(), rows: Vec::new() }
+}
+
+struct Keeper {
+    path: PathBuf,
+    admin: Arc<dyn Admin>,
+    /// Gone when the server has been told to end.
+    control: Weak<Mutex<Control>>,
+    earlier: CountersView,
+    is_failing: bool,
+}
+
+impl Keeper {
+    fn run(mut self, stopped: &Receiver<()>) {
+        loop {
+            let begin = minute();
+            let next = (begin + Interval::MINUTE.duration().as_secs() as i64) * 1_000;
+            let left = next.saturating_sub(Timestamp::now().as_millisecond()).max(0);
+            let is_last =
+                stopped.recv_timeout(Duration::from_millis(left as u64)) == Err(RecvTimeoutError::Disconnected);
+            self.keep(begin);
+            if is_last {
+                return;
+            }
+        }
+    }
+
+    /// Keeps what was done since the last look, as that of the minute that began then.
+    fn keep(&mut self, begin: i64) {
+        let later = self.admin.counters();
+        let mut records = of_requests(&Change::between(&self.earlier, &later));
+        self.earlier = later;
+        self.add_levels(&mut records);
+        let records: Vec<_> = records.into_iter().collect();
+        match keep(&self.path, begin, &records) {
+            Ok(()) if self.is_failing => {
+                self.is_failing = false;
+                info!(name: "metrics_kept_again", "metrics are kept again");
+            }
+            Ok(()) => {}
+            Err(error) if !self.is_failing => {
+                self.is_failing = true;
+                error!(name: "metrics_not_kept", %error, "what the server does is not kept for `multilane metrics`; tried again each minute");
+            }
+            Err(_) => {}
+        }
+    }
+
+    fn add_levels(&self, records: &mut BTreeMap<String, Record>) {
+        let Some(control) = self.control.upgrade() else { return };
+        let (shares, in_use) = {
+            let control = control.lock();
+            (control.shares(), control.limits_in_use())
+        };
+        records.entry(String::new()).or_default().add_level(Metric::FileShareCount, shares.len() as f64);
+        for share in &shares {
+            let properties = ShareProperties::from(share);
+            let credits = in_use.iter().find(|one| one.share == share.name).map(|one| one.burst_credits as f64);
+            let levels = [
+                (Metric::FileShareCapacityQuota, properties.share_quota.map(|gib| f64::from(gib) * f64::from(1 << 30))),
+                (Metric::FileShareProvisionedIops, properties.provisioned_iops.map(f64::from)),
+                (Metric::FileShareProvisionedBandwidth, properties.provisioned_bandwidth_mibps.map(f64::from)),
+                (Metric::FileShareAvailableBurstCredits, credits.filter(|_| share.provisioned.is_some())),
+            ];
+            for (metric, value) in levels.into_iter().filter_map(|(metric, value)| Some((metric, value?))) {
+                records.entry(share.name.clone()).or_default().add_level(metric, value);
+            }
+        }
+    }
+}
+
+/// The begin of the minute that it is, in seconds since 1970.
+fn minute() -> i64 {
+    let now = Timestamp::now().as_second();
+    now - now.rem_euclid(60)
+}
+
+/// What was done, by share; under no name what was done for none.
+fn of_requests(change: &Change) -> BTreeMap<String, Record> {
+    let mut records: BTreeMap<String, Record> = BTreeMap::new();
+    let mut used: BTreeMap<String, Counts> = BTreeMap::new();
+    for row in &change.rows {
+        let Some((share, authentication)) = share_of(&row.scope) else { continue };
+        records.entry(share.clone()).or_default().add_requests(authentication, &row.counts);
+        used.entry(share).or_default().add(&row.counts);
+    }
+    for (share, counts) in used.iter().filter(|(share, _)| !share.is_empty()) {
+        records.entry(share.clone()).or_default().add_use(counts, change.passed);
+    }
+    records
+}
+
+/// The share that a row is about, and how its users have proved who they are.
+fn share_of(scope: &Scope) -> Option<(String, &'static str)> {
+    match scope {
+        Scope::Share(share) => Some((share.clone().unwrap_or_default(), "Ntlm")),
+        Scope::OtherShares => Some((OTHER_SHARES.to_owned(), "Ntlm")),
+        _ => None,
+    }
+}
+
+/// The file is open for that moment only: it may be removed, or its disk be full, at any time.
+fn keep(path: &Path, begin: i64, records: &[(String, Record)]) -> Result<(), ArchiveError> {
+    Archive::open(path)?.add(begin, records)
+}

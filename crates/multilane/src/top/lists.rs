@@ -1,0 +1,102 @@
+//! What is shown of a change: a list each of shares, users, clients, sessions and channels.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use insight::{Change, Figures};
+use server::admin::{Counts, Events, Scope};
+
+/// The lists there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum List {
+    Shares,
+    Users,
+    Clients,
+    Sessions,
+    Channels,
+}
+
+impl List {
+    pub(super) const ALL: [List; 5] = [List::Shares, List::Users, List::Clients, List::Sessions, List::Channels];
+
+    /// What one of it is called.
+    pub(super) fn heading(self) -> &'static str {
+        match self {
+            List::Shares => "SHARE",
+            List::Users => "USER",
+            List::Clients => "CLIENT",
+            List::Sessions => "SESSION",
+            List::Channels => "CHANNEL",
+        }
+    }
+}
+
+/// Somebody or something, and what it has done.
+#[derive(Clone, Debug)]
+pub(super) struct Line {
+    pub(super) name: String,
+    /// The session that it is, or is a channel of.
+    pub(super) session: Option<u64>,
+    pub(super) counts: Counts,
+    pub(super) figures: Figures,
+}
+
+/// All lists of one change.
+#[derive(Clone, Debug)]
+pub(super) struct Lists {
+    /// The time that it is about.
+    pub(super) passed: Duration,
+    pub(super) events: Events,
+    pub(super) server: Line,
+    lists: [Vec<Line>; List::ALL.len()],
+}
+
+impl Lists {
+    /// The lists of a change, each in no order.
+    pub(super) fn of(change: &Change) -> Self {
+        let mut server = Counts::default();
+        let mut found: HashMap<(usize, String), (Option<u64>, Counts)> = HashMap::new();
+        for row in &change.rows {
+            match place(&row.scope) {
+                None => server.add(&row.counts),
+                Some((list, name, session)) => {
+                    let line = found.entry((list as usize, name)).or_insert_with(|| (session, Counts::default()));
+                    line.1.add(&row.counts);
+                }
+            }
+        }
+        let line = |name, session, counts: Counts| {
+            let figures = Figures::of(&counts, change.passed);
+            Line { name, session, counts, figures }
+        };
+        let mut lists: [Vec<Line>; List::ALL.len()] = Default::default();
+        for ((list, name), (session, counts)) in found {
+            lists[list].push(line(name, session, counts));
+        }
+        Lists { passed: change.passed, events: change.events, server: line("all".to_owned(), None, server), lists }
+    }
+
+    /// One of the lists.
+    pub(super) fn list(&self, list: List) -> &[Line] {
+        &self.lists[list as usize]
+    }
+}
+
+/// The list that a row belongs to, its name there and the session that it is of; `None` for the server's.
+fn place(scope: &Scope) -> Option<(List, String, Option<u64>)> {
+    let others = || "(others)".to_owned();
+    Some(match scope {
+        Scope::Server => return None,
+        Scope::Share(share) => (List::Shares, share.clone().unwrap_or_else(|| "(none)".to_owned()), None),
+        Scope::OtherShares => (List::Shares, others(), None),
+        Scope::User { name, .. } => (List::Users, name.clone(), None),
+        Scope::OtherUsers => (List::Users, others(), None),
+        Scope::Client(address) => {
+            let name = address.map_or_else(|| "(unknown)".to_owned(), |address| address.to_string());
+            (List::Clients, name, None)
+        }
+        Scope::OtherClients => (List::Clients, others(), None),
+        Scope::Session { id, user, .. } => (List::Sessions, format!("{id} {user}"), Some(*id)),
+        Scope::Channel { session, peer, .. } => (List::Channels, format!("{session} {peer}"), Some(*session)),
+    })
+}
