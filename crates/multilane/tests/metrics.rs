@@ -74,3 +74,19 @@ fn what_cannot_be_asked_for_is_told_with_what_can() {
     let (code, list, _) = output(&served, &["metrics", "list"]);
     assert!(code == Some(0) && list.contains("FileShareAvailableBurstCredits"));
 }
+
+#[test]
+fn a_server_that_cannot_keep_metrics_says_so_and_ends_as_any_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let mut served = Served::logging(&[], std::fs::File::create(&log).unwrap());
+    let archive = served.folder.path().join("data/metrics.db");
+    // It is there where a minute has just ended.
+    let _ = std::fs::remove_file(&archive);
+    std::fs::create_dir(&archive).unwrap();
+    served.stop();
+    let log = std::fs::read_to_string(&log).unwrap();
+    assert!(log.contains("is not kept for `multilane metrics`"), "{log}");
+    let (code, _, error) = output(&served, &["metrics", "show", "Transactions"]);
+    assert!(code == Some(1) && error.contains("the archive of metrics could not be used"), "{error}");
+}
