@@ -227,13 +227,13 @@ fn a_service_manager_is_told_of_the_start_of_life_of_reloads_and_of_the_end() {
     let manager = UnixDatagram::bind(&path).unwrap();
     manager.set_read_timeout(Some(AN_AGE)).unwrap();
     let environment = [("NOTIFY_SOCKET", path.to_str().unwrap()), ("WATCHDOG_USEC", "2000000")];
+    let began = Instant::now();
     let server = Server::with(&place, &environment);
     let address = format!("STATUS=Serves 1 shares on 127.0.0.1:{}.", server.port);
     assert_eq!(told(&manager, &address), ["READY=1", &address]);
-    assert_eq!(told(&manager, "WATCHDOG=1"), ["WATCHDOG=1"]);
-    let began = Instant::now();
-    (0..2).for_each(|_| assert_eq!(told(&manager, "WATCHDOG=1"), ["WATCHDOG=1"]));
-    assert!(began.elapsed() > Duration::from_secs(1), "half of what the watchdog waits is between two");
+    // A quarter of what the watchdog waits is between two. On a busy machine they may be read later, together.
+    (0..5).for_each(|_| assert_eq!(told(&manager, "WATCHDOG=1"), ["WATCHDOG=1"]));
+    assert!(began.elapsed() > Duration::from_millis(1900), "five signs of life in {:?}", began.elapsed());
 
     server.signal("-HUP");
     let reloading = told(&manager, "RELOADING=1");
