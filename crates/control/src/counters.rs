@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use server::admin::{CountersRow, CountersView, Counts, Events, Scope};
+use server::admin::{Authentication, CountersRow, CountersView, Counts, Events, Scope};
 
 use crate::socket::{Request, ask_for_all, not_understood};
 use crate::{DataFolder, Error};
@@ -12,11 +12,11 @@ use crate::{DataFolder, Error};
 /// Asks the server that runs on `folder` what it has done since it started. `None` where none runs.
 pub fn ask_for_counters(folder: &DataFolder) -> Result<Option<CountersView>, Error> {
     let Some(parts) = ask_for_all(folder, &Request::Counters)? else { return Ok(None) };
-    let mut view = CountersView { at: Duration::ZERO, events: Events::default(), rows: Vec::new() };
+    let mut view = CountersView { start: 0, at: Duration::ZERO, events: Events::default(), rows: Vec::new() };
     for part in parts {
         match part {
-            Part::Moment { at_nanos, events } => {
-                (view.at, view.events) = (Duration::from_nanos(at_nanos), events);
+            Part::Moment { start, at_nanos, events } => {
+                (view.start, view.at, view.events) = (start, Duration::from_nanos(at_nanos), events);
             }
             Part::Row { scope, slots, errors } => {
                 let counts = Counts::from_parts(slots, errors).map_err(|_| not_understood("numbers are malformed"))?;
@@ -34,7 +34,7 @@ pub(crate) fn parts(view: CountersView) -> impl Iterator<Item = Part> {
         let (slots, errors) = row.counts.to_parts();
         Part::Row { scope: row.scope, slots, errors }
     });
-    std::iter::once(Part::Moment { at_nanos, events: view.events }).chain(rows)
+    std::iter::once(Part::Moment { start: view.start, at_nanos, events: view.events }).chain(rows)
 }
 
 /// A part of the answer.
@@ -42,6 +42,7 @@ pub(crate) fn parts(view: CountersView) -> impl Iterator<Item = Part> {
 #[serde(tag = "part", rename_all = "snake_case")]
 pub(crate) enum Part {
     Moment {
+        start: u64,
         at_nanos: u64,
         #[serde(with = "PartEvents")]
         events: Events,
@@ -65,17 +66,45 @@ struct PartEvents {
     channels_lost: u64,
 }
 
+/// How an [`Authentication`] crosses.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Authentication", rename_all = "snake_case")]
+enum PartAuthentication {
+    AccountKey,
+    Ntlm,
+    Anonymous,
+}
+
 /// How a [`Scope`] crosses.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Scope", rename_all = "snake_case")]
 enum PartScope {
     Server,
-    Share(Option<String>),
-    OtherShares,
-    User { name: String, account: String },
+    Share {
+        name: Option<String>,
+        #[serde(with = "PartAuthentication")]
+        authentication: Authentication,
+    },
+    OtherShares {
+        #[serde(with = "PartAuthentication")]
+        authentication: Authentication,
+    },
+    User {
+        name: String,
+        account: String,
+    },
     OtherUsers,
     Client(Option<IpAddr>),
     OtherClients,
-    Session { id: u64, user: String, account: String },
-    Channel { session: u64, connection: u64, peer: String, local: String },
+    Session {
+        id: u64,
+        user: String,
+        account: String,
+    },
+    Channel {
+        session: u64,
+        connection: u64,
+        peer: String,
+        local: String,
+    },
 }

@@ -17,10 +17,10 @@ pub struct Change {
 }
 
 impl Change {
-    /// What the later look has more than the earlier one. They must be of the same server, in this order: where the later one is of a server
-    /// that has started anew, all that it has counts.
+    /// What the later look has more than the earlier one. They must be of the same server, in this order: where it has started
+    /// anew meanwhile, all that the later one has counts.
     pub fn between(earlier: &CountersView, later: &CountersView) -> Change {
-        let is_new = later.at < earlier.at;
+        let is_new = later.start != earlier.start;
         let known: HashMap<&Scope, &Counts> = match is_new {
             true => HashMap::new(),
             false => earlier.rows.iter().map(|row| (&row.scope, &row.counts)).collect(),
@@ -31,10 +31,18 @@ impl Change {
             CountersRow { scope: row.scope.clone(), counts }
         };
         Change {
-            passed: if is_new { later.at } else { later.at - earlier.at },
+            passed: if is_new { later.at } else { later.at.saturating_sub(earlier.at) },
             events: if is_new { later.events } else { events_since(&later.events, &earlier.events) },
             rows: later.rows.iter().map(change).collect(),
         }
+    }
+
+    /// What was done in a share, however its users had signed in.
+    pub fn of_share(&self, share: &str) -> Counts {
+        let is_meant = |scope: &Scope| matches!(scope, Scope::Share { name: Some(name), .. } if name == share);
+        let mut sum = Counts::default();
+        self.rows.iter().filter(|row| is_meant(&row.scope)).for_each(|row| sum.add(&row.counts));
+        sum
     }
 }
 
@@ -50,28 +58,30 @@ fn events_since(now: &Events, before: &Events) -> Events {
 
 #[cfg(test)]
 mod tests {
+    use server::admin::Authentication;
+
     use super::*;
 
-    fn view(seconds: u64, rows: &[(&str, u64)]) -> CountersView {
+    fn view(start: u64, seconds: u64, rows: &[(&str, u64)]) -> CountersView {
         let row = |(share, number): &(&str, u64)| CountersRow {
-            scope: Scope::Share(Some((*share).to_owned())),
+            scope: Scope::Share { name: Some((*share).to_owned()), authentication: Authentication::Ntlm },
             counts: Counts::from_parts(vec![(0, *number)], Vec::new()).unwrap(),
         };
         let events = Events { sign_ins: seconds, ..Events::default() };
-        CountersView { at: Duration::from_secs(seconds), events, rows: rows.iter().map(row).collect() }
+        CountersView { start, at: Duration::from_secs(seconds), events, rows: rows.iter().map(row).collect() }
     }
 
     #[test]
     fn what_is_new_counts_from_its_begin_and_what_is_gone_not_at_all() {
-        let change = Change::between(&view(10, &[("a", 5), ("b", 1)]), &view(12, &[("a", 9), ("c", 3)]));
+        let change = Change::between(&view(1, 10, &[("a", 5), ("b", 1)]), &view(1, 12, &[("a", 9), ("c", 3)]));
         assert_eq!((change.passed, change.events.sign_ins), (Duration::from_secs(2), 2));
-        assert_eq!(change.rows, view(0, &[("a", 4), ("c", 3)]).rows);
+        assert_eq!(change.rows, view(1, 0, &[("a", 4), ("c", 3)]).rows);
     }
 
     #[test]
     fn a_server_that_has_started_anew_has_done_all_that_it_counts() {
-        let change = Change::between(&view(100, &[("a", 50)]), &view(3, &[("a", 7)]));
+        let change = Change::between(&view(1, 2, &[("a", 5)]), &view(2, 3, &[("a", 7)]));
         assert_eq!((change.passed, change.events.sign_ins), (Duration::from_secs(3), 3));
-        assert_eq!(change.rows, view(0, &[("a", 7)]).rows);
+        assert_eq!(change.rows, view(1, 0, &[("a", 7)]).rows);
     }
 }

@@ -6,12 +6,11 @@
 //!
 //! ```
 //! use insight::{Change, Figures};
-//! use server::admin::{CountersView, Scope};
+//! use server::admin::CountersView;
 //!
-//! fn of_share(earlier: &CountersView, later: &CountersView, name: &str) -> Option<Figures> {
+//! fn of_share(earlier: &CountersView, later: &CountersView, name: &str) -> Figures {
 //!     let change = Change::between(earlier, later);
-//!     let row = change.rows.iter().find(|row| row.scope == Scope::Share(Some(name.to_owned())))?;
-//!     Some(Figures::of(&row.counts, change.passed))
+//!     Figures::of(&change.of_share(name), change.passed)
 //! }
 //! ```
 

@@ -57,7 +57,7 @@ impl Drop for Recorder {
 }
 
 fn nothing() -> CountersView {
-    CountersView { at: Duration::ZERO, events: Events::default(), rows: Vec::new() }
+    CountersView { start: 0, at: Duration::ZERO, events: Events::default(), rows: Vec::new() }
 }
 
 struct Keeper {
@@ -152,8 +152,8 @@ fn of_requests(change: &Change) -> BTreeMap<String, Record> {
 /// The share that a row is about, and how its users have proved who they are.
 fn share_of(scope: &Scope) -> Option<(String, &'static str)> {
     match scope {
-        Scope::Share(share) => Some((share.clone().unwrap_or_default(), "Ntlm")),
-        Scope::OtherShares => Some((OTHER_SHARES.to_owned(), "Ntlm")),
+        Scope::Share { name, authentication } => Some((name.clone().unwrap_or_default(), authentication.name())),
+        Scope::OtherShares { authentication } => Some((OTHER_SHARES.to_owned(), authentication.name())),
         _ => None,
     }
 }

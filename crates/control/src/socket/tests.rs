@@ -14,8 +14,8 @@ use jiff::Timestamp;
 use parking_lot::{Condvar, Mutex};
 use serde_json::Value;
 use server::admin::{
-    Admin, ChannelView, Configuration, CountersRow, CountersView, Counts, Events, InterfaceView, OpenView, Scope,
-    SessionView, Views,
+    Admin, Authentication, ChannelView, Configuration, CountersRow, CountersView, Counts, Events, InterfaceView,
+    OpenView, Scope, SessionView, Views,
 };
 use tempfile::TempDir;
 
@@ -76,10 +76,12 @@ impl Admin for Remembering {
             peer: "192.0.2.1:50000".to_owned(),
             local: "192.0.2.9:445".to_owned(),
         };
-        let scopes = [Scope::Server, Scope::Share(None), Scope::Client("192.0.2.1".parse().ok()), channel];
+        let no_share = Scope::Share { name: None, authentication: Authentication::Anonymous };
+        let scopes = [Scope::Server, no_share, Scope::Client("192.0.2.1".parse().ok()), channel];
         let row = |(number, scope)| CountersRow { scope, counts: counts(number) };
         let rows = (1..).zip(scopes).map(row).collect();
         CountersView {
+            start: 9,
             at: Duration::from_nanos(1_234_567_890),
             events: Events { breaks: 3, ..Events::default() },
             rows,

@@ -139,7 +139,7 @@ mod tests {
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
     use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-    use server::admin::{CountersRow, Counts, Scope};
+    use server::admin::{Authentication, CountersRow, Counts, Scope};
 
     use super::*;
 
@@ -154,7 +154,7 @@ mod tests {
 
     fn view(names: &[(&str, u64)]) -> View {
         let row = |(name, requests): &(&str, u64)| CountersRow {
-            scope: Scope::Share(Some((*name).to_owned())),
+            scope: Scope::Share { name: Some((*name).to_owned()), authentication: Authentication::Ntlm },
             counts: Counts::from_parts(vec![(88, *requests)], vec![(0xC000_0022, 3)]).unwrap(),
         };
         let rows = names.iter().map(row).collect();

@@ -87,8 +87,8 @@ fn place(scope: &Scope) -> Option<(List, String, Option<u64>)> {
     let others = || "(others)".to_owned();
     Some(match scope {
         Scope::Server => return None,
-        Scope::Share(share) => (List::Shares, share.clone().unwrap_or_else(|| "(none)".to_owned()), None),
-        Scope::OtherShares => (List::Shares, others(), None),
+        Scope::Share { name, .. } => (List::Shares, name.clone().unwrap_or_else(|| "(none)".to_owned()), None),
+        Scope::OtherShares { .. } => (List::Shares, others(), None),
         Scope::User { name, .. } => (List::Users, name.clone(), None),
         Scope::OtherUsers => (List::Users, others(), None),
         Scope::Client(address) => {

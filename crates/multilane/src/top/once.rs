@@ -109,14 +109,14 @@ pub(super) fn text(lists: &Lists) -> String {
 #[cfg(test)]
 mod tests {
     use insight::Change;
-    use server::admin::{CountersRow, Counts, Scope};
+    use server::admin::{Authentication, CountersRow, Counts, Scope};
 
     use super::*;
 
     #[test]
     fn who_does_most_comes_first() {
         let row = |share: &str, requests| CountersRow {
-            scope: Scope::Share(Some(share.to_owned())),
+            scope: Scope::Share { name: Some(share.to_owned()), authentication: Authentication::Ntlm },
             counts: Counts::from_parts(vec![(0, requests)], Vec::new()).unwrap(),
         };
         let rows = vec![row("idle", 0), row("busy", 100)];

@@ -8,7 +8,8 @@ use std::time::Duration;
 pub use crate::resource::latency::{LATENCY_BUCKETS, latency_bucket};
 pub use crate::state::configuration::*;
 pub use crate::state::counters::{
-    Api, CountersRow, CountersView, Counts, Events, LatencyKind, Malformed, Numbers, ResponseType, Scope, Sum, Wait,
+    Api, Authentication, CountersRow, CountersView, Counts, Events, LatencyKind, Malformed, Numbers, ResponseType,
+    Scope, Sum, Wait,
 };
 
 /// A session as an operator sees it.

@@ -515,7 +515,8 @@ impl Channel {
     /// Counts requests to the share of a tree connect, or to none.
     pub(crate) fn count(&self, tree: Option<&Tree>, answered: &Answered) {
         if let Some(counters) = &self.counters {
-            counters.count(tree.map(|tree| &tree.share), answered);
+            let authentication = self.session.user.load().authentication();
+            counters.count((tree.map(|tree| &tree.share), authentication), answered);
         }
     }
 

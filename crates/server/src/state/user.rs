@@ -6,6 +6,7 @@ use secure::Secret;
 use wire::security::Sid;
 
 use crate::state::configuration::{Principal, PrincipalKind, Share};
+use crate::state::counters::Authentication;
 
 /// SECURITY_NT_AUTHORITY, and the primary group's relative id (MS-DTYP 2.4.2.4).
 const NT_AUTHORITY: u64 = 5;
@@ -93,6 +94,15 @@ impl User {
     /// True where it may use a share: one of its own account.
     pub(crate) fn may_use(&self, share: &Share) -> bool {
         !self.is_anonymous && self.account == share.account
+    }
+
+    /// How whoever speaks has proved who that is.
+    pub(crate) fn authentication(&self) -> Authentication {
+        match self.kind {
+            _ if self.is_anonymous => Authentication::Anonymous,
+            PrincipalKind::Account => Authentication::AccountKey,
+            PrincipalKind::User => Authentication::Ntlm,
+        }
     }
 
     /// Its own SID.

@@ -40,7 +40,7 @@ fn of_server(view: &CountersView) -> Counts {
 }
 
 pub(crate) fn of_share(view: &CountersView, name: &str) -> Counts {
-    of(view, |scope| *scope == Scope::Share(Some(name.to_owned())))
+    of(view, |scope| matches!(scope, Scope::Share { name: Some(of), .. } if of == name))
 }
 
 pub(crate) fn of_user(view: &CountersView, user: &str) -> Counts {
@@ -71,7 +71,7 @@ pub(crate) fn assert_counted(counts: &Counts, expected: &[(Api, ResponseType, u6
 /// The rows of shares add up to the server's, and those of users and of clients to all that was done in sessions.
 fn assert_adds_up(view: &CountersView) {
     let server = of_server(view);
-    let shares = of(view, |scope| matches!(scope, Scope::Share(_) | Scope::OtherShares));
+    let shares = of(view, |scope| matches!(scope, Scope::Share { .. } | Scope::OtherShares { .. }));
     assert_eq!(shares, server);
     let users = of(view, |scope| matches!(scope, Scope::User { .. } | Scope::OtherUsers));
     let clients = of(view, |scope| matches!(scope, Scope::Client(_) | Scope::OtherClients));
@@ -152,7 +152,7 @@ async fn who_is_refused_to_sign_in_counts_for_nobody_but_the_server() {
     let view = view(&server);
     let expected = [(Negotiate, Success, 1), (SessionSetup, Success, 1), (SessionSetup, AuthorizationError, 1)];
     assert_counted(&of_server(&view), &expected);
-    assert_counted(&of(&view, |scope| *scope == Scope::Share(None)), &expected);
+    assert_counted(&of(&view, |scope| matches!(scope, Scope::Share { name: None, .. })), &expected);
     assert_eq!(of_server(&view).errors(), [(Status::LOGON_FAILURE.0, 1)]);
     assert_adds_up(&view);
     assert_eq!((view.events.sign_ins, view.events.sign_ins_refused), (0, 1));

@@ -78,6 +78,18 @@ named! {
 }
 
 named! {
+    /// How whoever asked had proved who they are (the dimension Authentication).
+    Authentication {
+        /// With an account's key, which Azure calls so.
+        AccountKey,
+        /// As a user, with a password by NTLM.
+        Ntlm,
+        /// Nobody had signed in, or is signed in any more: as what asks for no session.
+        Anonymous,
+    }
+}
+
+named! {
     /// The latencies that have a histogram.
     LatencyKind {
         /// Of READ.

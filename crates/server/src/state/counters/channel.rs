@@ -7,6 +7,7 @@ use wire::ids::SessionId;
 
 use crate::resource::budget::Charge;
 use crate::resource::budgets::UserBudgets;
+use crate::state::counters::api::Authentication;
 use crate::state::counters::cell::{Answered, Cell};
 use crate::state::counters::registry::{ChannelKey, Client, Counters};
 
@@ -15,6 +16,9 @@ const CELLS_MAX: usize = 32;
 /// Bytes that a cell is taken to cost: its numbers, and its places in lists.
 pub(super) const CELL_BYTES: u64 = 7 << 10;
 const _: () = assert!(size_of::<Cell>() as u64 + 128 <= CELL_BYTES);
+
+/// A share, or none, and how who asked had proved who that is.
+pub(super) type ShareKey = (Option<Arc<str>>, Authentication);
 
 /// Counts what is done on one channel. When it is dropped, with the channel, its numbers become part of the totals.
 pub(crate) struct ChannelCounters {
@@ -27,7 +31,7 @@ pub(crate) struct ChannelCounters {
 }
 
 struct OwnCell {
-    share: Option<Arc<str>>,
+    share: ShareKey,
     cell: Arc<Cell>,
     _held: Charge,
 }
@@ -45,12 +49,12 @@ impl ChannelCounters {
     }
 
     /// Counts requests to a share, or to none. Where its user may hold no more they count for the server alone.
-    pub(crate) fn count(&self, share: Option<&Arc<str>>, answered: &Answered) {
+    pub(crate) fn count(&self, (share, authentication): (Option<&Arc<str>>, Authentication), answered: &Answered) {
         let mut cells = self.cells.borrow_mut();
-        let found = cells.iter().position(|own| own.share.as_ref() == share);
+        let found = cells.iter().position(|own| own.share.0.as_ref() == share && own.share.1 == authentication);
         let own = match found {
             Some(position) => Some(&cells[position]),
-            None => self.add(&mut cells, share),
+            None => self.add(&mut cells, (share.cloned(), authentication)),
         };
         match own {
             Some(own) => own.cell.count(answered),
@@ -59,16 +63,16 @@ impl ChannelCounters {
     }
 
     /// Makes the cell of a share, where there is memory for it.
-    fn add<'a>(&self, cells: &'a mut Vec<OwnCell>, share: Option<&Arc<str>>) -> Option<&'a OwnCell> {
+    fn add<'a>(&self, cells: &'a mut Vec<OwnCell>, share: ShareKey) -> Option<&'a OwnCell> {
         let held = self.budgets.counters(CELL_BYTES)?;
         if cells.len() >= CELLS_MAX {
             let oldest = cells.remove(0);
             self.all.end_cell(self.key, &oldest.cell);
         }
         let cell = Arc::from(Cell::new());
-        self.all.add_cell(self.key, share, &cell);
+        self.all.add_cell(self.key, &share, &cell);
         let position = cells.len();
-        cells.push(OwnCell { share: share.cloned(), cell, _held: held });
+        cells.push(OwnCell { share, cell, _held: held });
         cells.get(position)
     }
 }

@@ -20,7 +20,7 @@ mod totals;
 mod view;
 
 pub(crate) use api::Throttle;
-pub use api::{Api, LatencyKind, ResponseType, Wait};
+pub use api::{Api, Authentication, LatencyKind, ResponseType, Wait};
 pub(crate) use cell::{Answered, Waits};
 pub(crate) use channel::ChannelCounters;
 pub use counts::{Counts, Malformed, Numbers, Sum};

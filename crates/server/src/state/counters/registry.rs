@@ -5,6 +5,7 @@
 //! that was taken. So each request is found in one of them, and in one alone.
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,6 +15,7 @@ use parking_lot::Mutex;
 use wire::ids::SessionId;
 
 use crate::state::counters::cell::{Answered, Cell};
+use crate::state::counters::channel::ShareKey;
 use crate::state::counters::counts::Counts;
 use crate::state::counters::events::EventCounters;
 use crate::state::counters::totals::Totals;
@@ -64,6 +66,8 @@ impl Client {
 /// What the server has done.
 pub(crate) struct Counters {
     began: Instant,
+    /// Names this start of the server.
+    start: u64,
     pub(crate) events: EventCounters,
     /// What belongs to no session, by shard.
     outside: Vec<Box<Cell>>,
@@ -82,7 +86,7 @@ pub(super) struct EndedTotals {
     /// Of sessions that go on, on other channels.
     pub(super) sessions: HashMap<SessionId, Arc<Counts>>,
     pub(super) server: Arc<Counts>,
-    pub(super) shares: Totals<Option<Arc<str>>>,
+    pub(super) shares: Totals<ShareKey>,
     pub(super) users: Totals<Arc<UserName>>,
     pub(super) clients: Totals<Option<IpAddr>>,
 }
@@ -97,7 +101,7 @@ pub(super) struct LiveChannel {
 
 #[derive(Clone)]
 pub(super) struct LiveCell {
-    pub(super) share: Option<Arc<str>>,
+    pub(super) share: ShareKey,
     pub(super) cell: Arc<Cell>,
 }
 
@@ -113,6 +117,7 @@ impl Counters {
         };
         Arc::new(Counters {
             began: Instant::now(),
+            start: RandomState::new().build_hasher().finish(),
             events: EventCounters::default(),
             outside: (0..shards.max(1)).map(|_| Cell::new()).collect(),
             next_channel: AtomicU64::new(0),
@@ -134,9 +139,9 @@ impl Counters {
     }
 
     /// A channel has one more cell.
-    pub(super) fn add_cell(&self, key: ChannelKey, share: Option<&Arc<str>>, cell: &Arc<Cell>) {
+    pub(super) fn add_cell(&self, key: ChannelKey, share: &ShareKey, cell: &Arc<Cell>) {
         if let Some(channel) = self.registry.lock().channels.get_mut(&key) {
-            channel.cells.push(LiveCell { share: share.cloned(), cell: Arc::clone(cell) });
+            channel.cells.push(LiveCell { share: share.clone(), cell: Arc::clone(cell) });
         }
     }
 
@@ -190,7 +195,7 @@ impl Counters {
         let mut rows = Rows::of(totals);
         self.outside.iter().for_each(|cell| rows.add_outside(&cell.read()));
         channels.iter().for_each(|(key, channel)| rows.add_channel(*key, channel));
-        CountersView { at: self.began.elapsed(), events, rows: rows.into_list() }
+        CountersView { start: self.start, at: self.began.elapsed(), events, rows: rows.into_list() }
     }
 }
 
@@ -202,7 +207,7 @@ impl Registry {
 
 impl EndedTotals {
     /// Adds what was counted in a cell that has ended to the totals that it counts for, beside its channel's.
-    fn keep(&mut self, share: &Option<Arc<str>>, client: &Client, counts: &Counts) {
+    fn keep(&mut self, share: &ShareKey, client: &Client, counts: &Counts) {
         Arc::make_mut(&mut self.server).add(counts);
         self.shares.add(share, counts);
         self.users.add(&client.user, counts);

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use wire::ids::SessionId;
 
+use crate::state::counters::api::Authentication;
+use crate::state::counters::channel::ShareKey;
 use crate::state::counters::counts::{Counts, Sums};
 use crate::state::counters::events::Events;
 use crate::state::counters::registry::{ChannelKey, EndedTotals, LiveChannel, UserName};
@@ -16,10 +18,18 @@ use crate::state::counters::registry::{ChannelKey, EndedTotals, LiveChannel, Use
 pub enum Scope {
     /// Everything that the server has done.
     Server,
-    /// A share; `None` for requests to no share.
-    Share(Option<String>),
-    /// All shares that have no place of their own any more.
-    OtherShares,
+    /// A share, and how its users had proved who they are. The rows of a share add up to all that was done there.
+    Share {
+        /// Its name; `None` for requests to no share.
+        name: Option<String>,
+        /// How those who asked had signed in.
+        authentication: Authentication,
+    },
+    /// All shares that have no place of their own, in the same way.
+    OtherShares {
+        /// How those who asked had signed in.
+        authentication: Authentication,
+    },
     /// A user, or the holder of an account's key.
     User {
         /// The name.
@@ -71,6 +81,8 @@ pub struct CountersRow {
 /// channels are of those that are there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CountersView {
+    /// Names the start of the server: another number after each.
+    pub start: u64,
     /// When, counted from the start of the server.
     pub at: Duration,
     /// What happens seldom.
@@ -82,7 +94,7 @@ pub struct CountersView {
 /// The rows while they are added up.
 pub(super) struct Rows {
     server: Sums,
-    shares: BTreeMap<Option<Arc<str>>, Sums>,
+    shares: BTreeMap<ShareKey, Sums>,
     users: BTreeMap<Arc<UserName>, Sums>,
     clients: BTreeMap<Option<IpAddr>, Sums>,
     sessions: BTreeMap<SessionId, (Arc<UserName>, Sums)>,
@@ -107,7 +119,7 @@ impl Rows {
     /// Adds what was counted in no session.
     pub(super) fn add_outside(&mut self, counts: &Counts) {
         self.server.add(counts);
-        self.shares.entry(None).or_default().add(counts);
+        self.shares.entry((None, Authentication::Anonymous)).or_default().add(counts);
     }
 
     /// Adds what was counted on a channel that is there.
@@ -140,11 +152,9 @@ impl Rows {
         let row = |scope, counts: Sums| CountersRow { scope, counts: counts.into() };
         let EndedTotals { shares, users, clients, .. } = self.totals;
         let mut rows = vec![row(Scope::Server, self.server)];
-        rows.extend(
-            self.shares
-                .into_iter()
-                .map(|(share, counts)| row(Scope::Share(share.map(|share| share.to_string())), counts)),
-        );
+        rows.extend(self.shares.into_iter().map(|((name, authentication), counts)| {
+            row(Scope::Share { name: name.map(|name| name.to_string()), authentication }, counts)
+        }));
         rows.extend(
             self.users.into_iter().map(|(user, counts)| {
                 row(Scope::User { name: user.name.clone(), account: user.account.clone() }, counts)
@@ -156,7 +166,7 @@ impl Rows {
         }));
         rows.extend(self.channels);
         let others = [
-            (Scope::OtherShares, shares.others()),
+            (Scope::OtherShares { authentication: Authentication::Ntlm }, shares.others()),
             (Scope::OtherUsers, users.others()),
             (Scope::OtherClients, clients.others()),
         ];
