@@ -10,7 +10,9 @@
 //! ```
 
 mod congestion;
+mod inet_diag;
 mod interfaces;
 
 pub use congestion::{Pacing, is_within_machine};
+pub use inet_diag::{TcpState, tcp_state, unacknowledged};
 pub use interfaces::{LocalInterface, SPEED_UNKNOWN, of_this_machine};

@@ -2,7 +2,6 @@
 
 pub(crate) mod connection;
 pub(crate) mod delivery;
-pub(crate) mod inet_diag;
 pub(crate) mod patience;
 pub(crate) mod shard;
 #[cfg(test)]

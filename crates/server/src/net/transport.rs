@@ -12,8 +12,6 @@ use store::Node;
 use tokio::io::{AsyncRead, AsyncWrite, Interest};
 use tokio::net::TcpStream;
 
-use crate::net::inet_diag;
-
 /// A connection on which nothing moves is asked for a sign of life after so many seconds, then every so many, so often: a client that is
 /// gone without a word is found within half a minute, and one that has given up a connection within ten seconds. Nobody is asked while
 /// something that was sent is unacknowledged: see `patience.rs`.
@@ -92,7 +90,7 @@ impl Transport for TcpStream {
     }
 
     fn unacknowledged(&self) -> Option<u64> {
-        let told = self.local_addr().and_then(|local| inet_diag::unacknowledged(local, self.peer_addr()?));
+        let told = self.local_addr().and_then(|local| netif::unacknowledged(local, self.peer_addr()?));
         told.inspect_err(|error| tracing::debug!(%error, "the kernel does not tell what is unacknowledged")).ok()
     }
 
