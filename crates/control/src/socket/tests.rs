@@ -14,8 +14,8 @@ use jiff::Timestamp;
 use parking_lot::{Condvar, Mutex};
 use serde_json::Value;
 use server::admin::{
-    Admin, Authentication, ChannelView, Configuration, CountersRow, CountersView, Counts, Events, InterfaceView,
-    OpenView, Scope, SessionView, Views,
+    Admin, Authentication, BreakView, ChannelView, Configuration, CountersRow, CountersView, Counts, Events,
+    InterfaceView, Multichannel, OpenView, Protection, Scope, SessionView, ShareView, Views,
 };
 use tempfile::TempDir;
 
@@ -92,6 +92,14 @@ impl Admin for Remembering {
         Vec::new()
     }
 
+    fn shares(&self) -> Vec<ShareView> {
+        Vec::new()
+    }
+
+    fn awaited_breaks(&self) -> Vec<BreakView> {
+        Vec::new()
+    }
+
     fn silent_shards(&self, _: Duration) -> Vec<usize> {
         vec![1]
     }
@@ -128,6 +136,9 @@ impl Admin for Remembering {
             connected_seconds: 5,
             idle_seconds: 1,
             opens: 2,
+            shares: vec!["files".to_owned()],
+            protection: Protection::Signed,
+            multichannel: Multichannel::Off,
             channels: vec![channel],
         };
         Box::new(std::iter::once(session))

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 pub use crate::resource::latency::{LATENCY_BUCKETS, latency_bucket};
+pub use crate::state::caching::CacheKind;
 pub use crate::state::configuration::*;
 pub use crate::state::counters::{
     Api, Authentication, CountersRow, CountersView, Counts, Events, LatencyKind, Malformed, Numbers, ResponseType,
@@ -35,8 +36,25 @@ pub struct SessionView {
     pub idle_seconds: u64,
     /// Opens it has.
     pub opens: usize,
+    /// The shares that it is connected to, without repetition.
+    pub shares: Vec<String>,
+    /// What keeps all its messages from being changed or read.
+    pub protection: Protection,
+    /// Whether it may have several channels: by its dialect, and as its account has it.
+    pub multichannel: Multichannel,
     /// Its channels, at least one.
     pub channels: Vec<ChannelView>,
+}
+
+/// What every message of a session must have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protection {
+    /// Nothing, unless its client or a share asks for it.
+    Optional,
+    /// A signature.
+    Signed,
+    /// It is sealed.
+    Sealed,
 }
 
 /// One channel of a session.
@@ -94,8 +112,53 @@ pub struct OpenView {
     pub open_seconds: u64,
 }
 
+/// A share that is served, and how its requests have met its limits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ShareView {
+    /// Its name.
+    pub name: String,
+    /// The storage account.
+    pub account: String,
+    /// Whether requests must be sealed.
+    pub seal_required: bool,
+    /// What may be done with it,
+    pub rates: ShareRates,
+    /// and with all shares of its account together.
+    pub account_rate: Rate,
+    /// Credits for bursts that are left.
+    pub credits: u64,
+    /// Requests that had to wait since it is served, by which limit.
+    pub delayed: Vec<Delayed>,
+}
+
+/// A client that keeps others waiting: it caches what they need, was told to give that up, and has not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BreakView {
+    /// A number that names its open for [`Admin::close_open`].
+    pub open: u64,
+    /// The session that has it; zero while that waits for its client to return.
+    pub session: u64,
+    /// Who opened it.
+    pub user: String,
+    /// The client's address and port; empty where it is not connected.
+    pub peer: String,
+    /// The share.
+    pub share: String,
+    /// The path in the share.
+    pub path: String,
+    /// What it caches by.
+    pub kind: CacheKind,
+    /// Requests that wait at the file.
+    pub waiting: usize,
+    /// How long ago it was told to give it up, as far as that is known: it may have returned since then.
+    pub told_ago: Duration,
+}
+
 /// Views that are made one by one, as they are asked for: who looks at many holds few, and who takes long over it keeps nothing open.
 pub type Views<'a, T> = Box<dyn Iterator<Item = T> + 'a>;
+
+/// Breaks that are told of at once.
+pub const BREAKS_MAX: usize = 256;
 
 /// The server as the control plane uses it. Every method may be called from any thread but a shard, and returns soon.
 pub trait Admin: Send + Sync {
@@ -114,6 +177,12 @@ pub trait Admin: Send + Sync {
 
     /// The addresses that clients with several channels are told of.
     fn interfaces(&self) -> Vec<InterfaceView>;
+
+    /// The shares that are served.
+    fn shares(&self) -> Vec<ShareView>;
+
+    /// Clients that keep others waiting by what they cache, at most [`BREAKS_MAX`].
+    fn awaited_breaks(&self) -> Vec<BreakView>;
 
     /// The connections of each shard.
     fn connections(&self) -> Vec<usize>;

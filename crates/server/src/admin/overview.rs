@@ -7,8 +7,11 @@ use std::time::Duration;
 use secure::seal::Cipher;
 use secure::sign::SigningAlgorithm;
 
-use crate::admin::{Admin, ChannelView, InterfaceView, OpenView, SessionView, Views};
-use crate::state::configuration::Configuration;
+use crate::admin::{
+    Admin, BREAKS_MAX, BreakView, ChannelView, InterfaceView, OpenView, Protection, SessionView, ShareView, Views,
+};
+use crate::state::caching::{ACKNOWLEDGE_WITHIN, Unacknowledged};
+use crate::state::configuration::{Configuration, Multichannel, Share};
 use crate::state::counters::{Api, CountersView, Counts, Sum};
 use crate::state::durable::Parting;
 use crate::state::multichannel;
@@ -40,6 +43,16 @@ impl Admin for Arc<Shared> {
     fn interfaces(&self) -> Vec<InterfaceView> {
         let advertise = &self.configuration.load().settings.advertise;
         self.interfaces.to_tell(advertise, &self.listening).iter().filter_map(view_interface).collect()
+    }
+
+    fn shares(&self) -> Vec<ShareView> {
+        self.configuration.load().shares.iter().map(view_share).collect()
+    }
+
+    fn awaited_breaks(&self) -> Vec<BreakView> {
+        let awaited = self.files.awaited_breaks(BREAKS_MAX);
+        let each = awaited.iter().flat_map(|file| file.holders.iter().map(|holder| (holder, file.waiting)));
+        each.filter_map(|(holder, waiting)| view_break(self, holder, waiting)).collect()
     }
 
     fn connections(&self) -> Vec<usize> {
@@ -118,6 +131,12 @@ fn view_session(server: &Shared, session: &Session) -> SessionView {
         connected_seconds: session.created.elapsed().as_secs(),
         idle_seconds: idle,
         opens: session.open_count(),
+        shares: session.share_names(),
+        protection: protection(session),
+        multichannel: match multichannel::is_for(&server.configuration.load(), session) {
+            true => Multichannel::On,
+            false => Multichannel::Off,
+        },
         channels: channels.iter().map(|channel| view_channel(channel, &counts(channel.connection))).collect(),
     }
 }
@@ -135,6 +154,48 @@ fn view_channel(channel: &ChannelFacts, counts: &Counts) -> ChannelView {
         outstanding: channel.activity.outstanding.load(Ordering::Relaxed),
         connected_seconds: channel.since.elapsed().as_secs(),
     }
+}
+
+fn protection(session: &Session) -> Protection {
+    match (session.seal_required, session.signing_required) {
+        (true, _) => Protection::Sealed,
+        (false, true) => Protection::Signed,
+        (false, false) => Protection::Optional,
+    }
+}
+
+fn view_share(share: &Share) -> ShareView {
+    let (rates, account_rate) = share.limit.rates();
+    ShareView {
+        name: share.name.clone(),
+        account: share.account.clone(),
+        seal_required: share.seal_required,
+        rates,
+        account_rate,
+        credits: share.limit.usage().credits,
+        delayed: share.limit.delayed(),
+    }
+}
+
+/// `None` where the holder is gone by now.
+fn view_break(server: &Shared, unacknowledged: &Unacknowledged, waiting: usize) -> Option<BreakView> {
+    let holder = &unacknowledged.holder;
+    let open = server.open_of(holder.open, &holder.line)?;
+    let session = server.sessions.of(&holder.line);
+    let peer = session.as_ref().and_then(|session| Some(session.channels().first()?.peer.clone()));
+    let left = unacknowledged.until.saturating_duration_since(tokio::time::Instant::now().into_std());
+    let view = view_open(&open);
+    Some(BreakView {
+        open: view.id,
+        session: view.session,
+        user: view.user,
+        peer: peer.unwrap_or_default(),
+        share: view.share,
+        path: view.path,
+        kind: unacknowledged.kind,
+        waiting,
+        told_ago: ACKNOWLEDGE_WITHIN.saturating_sub(left),
+    })
 }
 
 fn view_interface(interface: &Interface) -> Option<InterfaceView> {

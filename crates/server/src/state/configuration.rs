@@ -8,7 +8,9 @@ pub use secure::Secret;
 use store::Store;
 
 pub use crate::resource::rate_limit::{Rate, RequestRate};
-pub use crate::state::share_limit::{AccountLimit, LimitUse, OpenLimits, ShareLimit, ShareRates};
+pub use crate::state::share_limit::{
+    AccountLimit, Delayed, LimitOf, LimitUse, OpenLimits, ShareLimit, ShareRates, UsedUp,
+};
 
 /// Everything the server serves at one moment. A whole snapshot, replaced at once.
 #[derive(Clone, Debug)]

@@ -308,6 +308,12 @@ impl Session {
         self.trees.lock().get(&id).map(|held| Arc::clone(&held.tree))
     }
 
+    /// The names of the shares that it is connected to, each once.
+    pub(crate) fn share_names(&self) -> Vec<String> {
+        let names: BTreeSet<_> = self.trees.lock().values().map(|held| Arc::clone(&held.tree.share)).collect();
+        names.iter().map(ToString::to_string).collect()
+    }
+
     /// Takes a tree connect away, and gives its opens for closing. `None` where there is none.
     pub(crate) fn remove_tree(&self, id: TreeId) -> Option<Vec<Arc<Open>>> {
         self.trees.lock().remove(&id)?;

@@ -48,7 +48,10 @@ impl Default for OpenLimits {
 
 /// A limit that several shares have together.
 #[derive(Default)]
-pub struct AccountLimit(Limit);
+pub struct AccountLimit {
+    limit: Limit,
+    rate: Mutex<Rate>,
+}
 
 /// The limits of one share, and what has been taken of them. It stays the same from one configuration to the next.
 #[derive(Default)]
@@ -60,7 +63,8 @@ pub struct ShareLimit {
     account: Arc<AccountLimit>,
     file: Arc<Rates>,
     user: Arc<Rates>,
-    opens: Mutex<OpenLimits>,
+    /// What was said last.
+    said: Mutex<ShareRates>,
     /// Of the users who have the share connected, or have not paid for what they did.
     users: Mutex<HashMap<UserId, Arc<RateLimit>>>,
     delays: Delays,
@@ -68,11 +72,53 @@ pub struct ShareLimit {
 
 /// How many requests have begun to wait, and for what; one that waits for two limits counts twice.
 #[derive(Default)]
-struct Delays {
-    by_requests: AtomicU64,
-    reads: AtomicU64,
-    writes: AtomicU64,
-    by_metadata: AtomicU64,
+struct Delays([[AtomicU64; UsedUp::ALL.len()]; LimitOf::ALL.len()]);
+
+/// Whose limit it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LimitOf {
+    /// Of the share, for all that neither reads nor writes.
+    Metadata,
+    /// Of each file.
+    File,
+    /// Of each user.
+    User,
+    /// Of the share.
+    Share,
+    /// Of the account's shares together.
+    Account,
+}
+
+impl LimitOf {
+    /// All of them, each at the place of its number.
+    pub const ALL: [LimitOf; 5] = [LimitOf::Metadata, LimitOf::File, LimitOf::User, LimitOf::Share, LimitOf::Account];
+}
+
+/// What of a limit is used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum UsedUp {
+    /// Requests a second.
+    Requests,
+    /// Bytes a second, by who reads.
+    Reads,
+    /// Bytes a second, by who writes.
+    Writes,
+}
+
+impl UsedUp {
+    /// All of them, each at the place of its number.
+    pub const ALL: [UsedUp; 3] = [UsedUp::Requests, UsedUp::Reads, UsedUp::Writes];
+}
+
+/// Requests that have begun to wait for a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delayed {
+    /// Whose limit it is.
+    pub by: LimitOf,
+    /// What of it was used up.
+    pub used_up: UsedUp,
+    /// How many they are.
+    pub requests: u64,
 }
 
 /// What is allowed, and what of it has been taken.
@@ -100,7 +146,8 @@ pub struct LimitUse {
 impl AccountLimit {
     /// Allows so much from now on.
     pub fn change(&self, rate: Rate) {
-        self.0.rates.change(rate);
+        self.limit.rates.change(rate);
+        *self.rate.lock() = rate;
     }
 }
 
@@ -116,21 +163,39 @@ impl ShareLimit {
         self.metadata.rates.change(rates.metadata);
         self.file.change(rates.file);
         self.user.change(rates.user);
-        *self.opens.lock() = rates.opens;
-        let is_limited = *rates != ShareRates::default() || !self.account.0.rates.are_none();
+        *self.said.lock() = *rates;
+        let is_limited = *rates != ShareRates::default() || !self.account.limit.rates.are_none();
         self.is_limited.store(is_limited, Ordering::Relaxed);
     }
 
     /// What is left, and how many had to wait.
     pub fn usage(&self) -> LimitUse {
-        let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
+        let delayed = self.delayed();
+        let count = |is_meant: fn(&Delayed) -> bool| -> u64 {
+            delayed.iter().filter(|delayed| is_meant(delayed)).map(|delayed| delayed.requests).sum()
+        };
+        let is_by_metadata = |delayed: &Delayed| delayed.by == LimitOf::Metadata;
         LimitUse {
             credits: self.share.taken.credits(&self.share.rates),
-            delayed_by_requests: count(&self.delays.by_requests),
-            delayed_reads: count(&self.delays.reads),
-            delayed_writes: count(&self.delays.writes),
-            delayed_by_metadata: count(&self.delays.by_metadata),
+            delayed_by_requests: count(|delayed| {
+                delayed.used_up == UsedUp::Requests && delayed.by != LimitOf::Metadata
+            }),
+            delayed_reads: count(|delayed| delayed.used_up == UsedUp::Reads),
+            delayed_writes: count(|delayed| delayed.used_up == UsedUp::Writes),
+            delayed_by_metadata: count(is_by_metadata),
         }
+    }
+
+    /// How many have had to wait for each of the limits, without those for which none had to.
+    pub fn delayed(&self) -> Vec<Delayed> {
+        let each = LimitOf::ALL.into_iter().flat_map(|by| UsedUp::ALL.map(|used_up| (by, used_up)));
+        let delayed = each.map(|(by, used_up)| Delayed { by, used_up, requests: self.delays.read(by, used_up) });
+        delayed.filter(|delayed| delayed.requests > 0).collect()
+    }
+
+    /// What it allows now, and its account.
+    pub fn rates(&self) -> (ShareRates, Rate) {
+        (*self.said.lock(), *self.account.rate.lock())
     }
 
     /// What a user has taken of its limit.
@@ -145,14 +210,12 @@ impl ShareLimit {
 
 impl Delays {
     /// Counts a request that begins to wait.
-    fn count(&self, throttle: Throttle) {
-        let counter = match throttle {
-            Throttle::Egress => &self.reads,
-            Throttle::Ingress => &self.writes,
-            Throttle::Metadata => &self.by_metadata,
-            Throttle::Iops => &self.by_requests,
-        };
-        counter.fetch_add(1, Ordering::Relaxed);
+    fn count(&self, by: LimitOf, used_up: UsedUp) {
+        self.0[by as usize][used_up as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn read(&self, by: LimitOf, used_up: UsedUp) -> u64 {
+        self.0[by as usize][used_up as usize].load(Ordering::Relaxed)
     }
 }
 
@@ -233,7 +296,7 @@ impl TreeLimit {
 
     /// How many opens the share's root may have, or each other file and directory.
     pub(crate) fn opens_max(&self, is_root: bool) -> usize {
-        let opens = *self.share.opens.lock();
+        let opens = self.share.said.lock().opens;
         if is_root { opens.root } else { opens.each }
     }
 
@@ -250,7 +313,7 @@ impl TreeLimit {
             (Which::Kind, Work::Metadata) => (&share.metadata.rates, Some(&share.metadata.taken)),
             (Which::User, _) => (&share.user, Some(&self.user)),
             (Which::Share, _) => (&share.share.rates, Some(&share.share.taken)),
-            (Which::Account, _) => (&share.account.0.rates, Some(&share.account.0.taken)),
+            (Which::Account, _) => (&share.account.limit.rates, Some(&share.account.limit.taken)),
         };
         if rates.are_none() {
             return None;
@@ -284,9 +347,9 @@ impl TreeLimit {
         for which in LIMITS {
             let Some((limit, rates)) = self.applying(which, work, file) else { continue };
             let count = |over| {
-                let throttle = throttle(over, work, which);
-                self.share.delays.count(throttle);
-                waits(throttle);
+                let (by, used_up) = (which.limit_of(work), used_up(over, work));
+                self.share.delays.count(by, used_up);
+                waits(throttle(by, used_up));
             };
             limit.take(rates, work.bytes(), session.0, count).await;
             taken.note(which);
@@ -295,13 +358,33 @@ impl TreeLimit {
     }
 }
 
-/// What a request waits for where one of the limits is used up.
-fn throttle(over: Over, work: Work, which: Which) -> Throttle {
+impl Which {
+    fn limit_of(self, work: Work) -> LimitOf {
+        match (self, work) {
+            (Which::Kind, Work::Metadata) => LimitOf::Metadata,
+            (Which::Kind, Work::Read(_) | Work::Write(_)) => LimitOf::File,
+            (Which::User, _) => LimitOf::User,
+            (Which::Share, _) => LimitOf::Share,
+            (Which::Account, _) => LimitOf::Account,
+        }
+    }
+}
+
+fn used_up(over: Over, work: Work) -> UsedUp {
     match (over, work) {
-        (Over::Bytes, Work::Read(_)) => Throttle::Egress,
-        (Over::Bytes, _) => Throttle::Ingress,
-        (Over::Requests, Work::Metadata) if which == Which::Kind => Throttle::Metadata,
-        (Over::Requests, _) => Throttle::Iops,
+        (Over::Requests, _) => UsedUp::Requests,
+        (Over::Bytes, Work::Read(_)) => UsedUp::Reads,
+        (Over::Bytes, Work::Write(_) | Work::Metadata) => UsedUp::Writes,
+    }
+}
+
+/// What a request waits for where one of the limits is used up.
+fn throttle(by: LimitOf, used_up: UsedUp) -> Throttle {
+    match (by, used_up) {
+        (_, UsedUp::Reads) => Throttle::Egress,
+        (_, UsedUp::Writes) => Throttle::Ingress,
+        (LimitOf::Metadata, UsedUp::Requests) => Throttle::Metadata,
+        (_, UsedUp::Requests) => Throttle::Iops,
     }
 }
 

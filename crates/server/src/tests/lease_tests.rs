@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tokio::task::LocalSet;
+use tokio::time::sleep;
 use wire::command::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse, OplockLevel};
 use wire::command::oplock_break::OplockBreakNotification;
 use wire::context::create::{CreateContextsBuilder, Lease, LeaseState, name};
@@ -13,6 +14,7 @@ use wire::security::access::READ_DATA;
 use wire::status::Status;
 
 use crate::Parting;
+use crate::admin::{Admin, CacheKind};
 use crate::state::configuration::Signing;
 use crate::tests::testing::{Answer, OTHER_USER, Peer, Terms, server};
 
@@ -180,6 +182,32 @@ async fn who_names_another_users_key_waits_for_what_that_one_caches_and_cannot_g
         assert_eq!(acknowledge(&mut other, READ).await, Status::UNSUCCESSFUL, "nothing of its own breaks");
     };
     LocalSet::new().run_until(waits).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn operators_see_who_keeps_others_waiting_and_since_when() {
+    let body = async {
+        let server = server(Signing::Enabled);
+        let (mut holder, mut other) =
+            (Peer::sign_in(&server).await, Peer::sign_in_as(&server, of_another_user()).await);
+        assert_eq!(held(&leased(&mut holder, "file", &lease(KEY, ALL, None)).await).1, ALL);
+        assert_eq!(server.awaited_breaks(), []);
+        let mut opening = other.create_message("file", &[], |request| {
+            request.desired_access = READ_DATA.into();
+            request.disposition = CreateDisposition::OPEN;
+        });
+        other.process(&mut opening).unwrap();
+        assert_eq!(other.receive().await.status(), Status::PENDING);
+        sleep(Duration::from_secs(7)).await;
+        let [awaited] = &server.awaited_breaks()[..] else { panic!("{:?}", server.awaited_breaks()) };
+        assert_eq!((awaited.kind, awaited.waiting, awaited.path.as_str()), (CacheKind::Lease, 1, "file"));
+        assert_eq!((awaited.session, awaited.told_ago.as_secs()), (holder.session_id.0, 7));
+        // What it says the open is can be closed.
+        assert!(server.close_open(awaited.open));
+        assert_eq!(other.receive().await.status(), Status::SUCCESS);
+        assert_eq!(server.awaited_breaks(), []);
+    };
+    LocalSet::new().run_until(body).await;
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use wire::command::write::WriteRequest;
 use wire::ids::Command;
 use wire::status::Status;
 
-use crate::admin::{OpenLimits, Rate, RequestRate, ShareRates, Signing};
+use crate::admin::{Admin, Delayed, LimitOf, OpenLimits, Rate, RequestRate, ShareRates, Signing, UsedUp};
 use crate::state::shared::Shared;
 use crate::tests::flight_tests::{Wired, working_here};
 use crate::tests::testing::{Peer, server};
@@ -175,6 +175,9 @@ async fn what_waited_when_its_client_went_is_not_made_and_nothing_of_it_is_held(
         // Those who look at the share now see that they wait: at one a second most of them will for long.
         let waiting = server.configuration.load().shares[0].limit.usage().delayed_by_requests;
         assert!(waiting >= 8, "{waiting}");
+        let [share] = &server.shares()[..] else { panic!("one is served") };
+        let delayed = Delayed { by: LimitOf::Share, used_up: UsedUp::Requests, requests: waiting };
+        assert_eq!((&share.delayed[..], share.rates.share), (&[delayed][..], requests(1)));
         drop(client);
         sleep(Duration::from_millis(100)).await;
         assert_eq!(witness.used_by_user(), 0);

@@ -13,7 +13,7 @@ use super::grant::{Form, Grant};
 use super::grants::Grants;
 use super::{
     ALL, Actor, Granted, HANDLE, Held, Holder, LeaseId, NONE, Notice, NoticeKind, Operation, READ, READ_HANDLE,
-    READ_WRITE, Surroundings, WRITE, Wanted,
+    READ_WRITE, Surroundings, Unacknowledged, WRITE, Wanted,
 };
 
 /// All oplocks and leases of one file and its streams.
@@ -245,6 +245,15 @@ impl Caches {
     /// Takes all caching away from an open whose client cannot be told (MS-SMB2 3.3.4.6, 3.3.4.7).
     pub(crate) fn give_up(&mut self, open: OpenId) {
         self.change_of(open, Grant::give_up);
+    }
+
+    /// Who has not acknowledged a break, one for each, at most so many.
+    pub(crate) fn unacknowledged(&self, count_max: usize) -> Vec<Unacknowledged> {
+        let of = |grant: &&Grant| {
+            let until = grant.breaking?.until;
+            Some(Unacknowledged { holder: grant.holders.first()?.clone(), kind: grant.kind(), until })
+        };
+        self.grants.breaking(count_max).iter().filter_map(of).collect()
     }
 
     /// True where an open of the stream has an oplock.

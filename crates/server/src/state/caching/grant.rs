@@ -9,7 +9,9 @@ use wire::ids::Guid;
 use crate::state::open_id::OpenId;
 
 use super::holders::Holders;
-use super::{ACKNOWLEDGE_WITHIN, Actor, HANDLE, Holder, LeaseId, NONE, Notice, NoticeKind, READ, READ_WRITE, WRITE};
+use super::{
+    ACKNOWLEDGE_WITHIN, Actor, CacheKind, HANDLE, Holder, LeaseId, NONE, Notice, NoticeKind, READ, READ_WRITE, WRITE,
+};
 
 /// What is done to a file, as far as caching goes (the operations of MS-FSA 2.1.4.12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,6 +192,13 @@ impl Grant {
             (Form::Oplock(level), _) => self.contend_oplock(operation.oplock_left(level), now, notices),
             (Form::Lease { .. }, true) => self.contend_exclusive(taken, now, notices),
             (Form::Lease { .. }, false) => self.contend_shared(taken, now, notices),
+        }
+    }
+
+    pub(super) fn kind(&self) -> CacheKind {
+        match self.form {
+            Form::Oplock(_) => CacheKind::Oplock,
+            Form::Lease { .. } => CacheKind::Lease,
         }
     }
 

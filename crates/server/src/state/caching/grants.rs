@@ -195,6 +195,20 @@ impl Grants {
         }
     }
 
+    /// Those that are being broken, at most so many.
+    pub(super) fn breaking(&self, count_max: usize) -> Vec<&Grant> {
+        match &self.list {
+            List::Few(few) => {
+                let broken = few.iter().map(|(_, grant)| grant).filter(|grant| grant.breaking.is_some());
+                broken.take(count_max).collect()
+            }
+            List::Many(many) => {
+                let slots = many.found.by_end.iter().take(count_max);
+                slots.filter_map(|(_, slot)| many.grants.get(slot)).collect()
+            }
+        }
+    }
+
     pub(super) fn add(&mut self, grant: Grant) {
         match &mut self.list {
             List::Few(few) => {

@@ -21,7 +21,7 @@ mod returned;
 mod tests;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use wire::command::create::OplockLevel;
 use wire::context::lease::{Lease, LeaseState};
@@ -176,6 +176,24 @@ impl NoticeKind {
             }
         }
     }
+}
+
+/// Who caches what others need, and has not given it up yet.
+pub(crate) struct Unacknowledged {
+    /// One of the opens.
+    pub(crate) holder: Holder,
+    pub(crate) kind: CacheKind,
+    /// When it is taken from them.
+    pub(crate) until: Instant,
+}
+
+/// By what a client may cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheKind {
+    /// An oplock of one open.
+    Oplock,
+    /// A lease.
+    Lease,
 }
 
 /// An open that has caching.

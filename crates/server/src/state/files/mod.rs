@@ -4,6 +4,7 @@
 
 #[cfg(test)]
 mod at_once_tests;
+mod awaited;
 mod below;
 mod claims;
 #[cfg(test)]

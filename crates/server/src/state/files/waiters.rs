@@ -77,6 +77,11 @@ impl Waiters {
         }
     }
 
+    /// How many wait just now.
+    pub(super) fn count(&self) -> usize {
+        self.queue.iter().filter(|waiter| !waiter.sender.is_closed()).count()
+    }
+
     /// How many wait, or did.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
