@@ -16,9 +16,16 @@
 
 mod change;
 mod figures;
+mod history;
+#[cfg(test)]
+mod history_tests;
 mod latency;
+mod minute;
 pub mod monitor;
+pub mod why;
 
 pub use change::Change;
 pub use figures::{Figures, WaitedFor};
+pub use history::{ChannelName, History, KEPT, LOOK_EVERY, Look, ShardTime, Slice};
 pub use latency::{Latencies, USEFUL_WORK};
+pub use minute::{Minute, Now};

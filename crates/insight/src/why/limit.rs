@@ -1,0 +1,138 @@
+//! A limit of the share, its account, a file or a user is used up; or memory is.
+
+use std::time::Duration;
+
+use server::admin::{Delayed, LimitOf, Rate, Sum, UsedUp};
+
+use super::evidence::{Evidence, SessionFacts, ShareFacts};
+use super::time::{COUNTED, Time, seconds};
+use super::{Found, Kind, percent, quoted};
+
+pub(super) fn find(evidence: &Evidence, time: &Time) -> Option<Found> {
+    let each = evidence.shares.iter().flat_map(|share| share.delayed.iter().map(move |delayed| (share, *delayed)));
+    match each.max_by_key(|(_, delayed)| delayed.requests) {
+        Some((share, delayed)) => Some(of_limit(evidence, time, share, delayed)),
+        None => of_memory(time),
+    }
+}
+
+fn of_limit(evidence: &Evidence, time: &Time, share: &ShareFacts, delayed: Delayed) -> Found {
+    let rate = rate(share, delayed.by);
+    let has_bursts = rate.requests.is_some_and(|requests| requests.burst > requests.baseline);
+    let is_out_of_credits = delayed.by == LimitOf::Share
+        && delayed.used_up == UsedUp::Requests
+        && has_bursts
+        && rate.requests.is_some_and(|requests| share.view.credits < u64::from(requests.burst));
+    let kind = match (delayed.by, delayed.used_up) {
+        _ if is_out_of_credits => Kind::BurstCredits,
+        (LimitOf::Metadata, _) => Kind::MetadataLimit,
+        (_, UsedUp::Requests) => Kind::IopsLimit,
+        (_, UsedUp::Reads | UsedUp::Writes) => Kind::ThroughputLimit,
+    };
+    let since = share.throttled_for.map(|ago| format!(" since {}", evidence.ends.before(ago))).unwrap_or_default();
+    let whose = whose(evidence, share, delayed.by);
+    let (limit, number) = said(&rate, delayed.used_up, is_out_of_credits);
+    let found = Found::new(kind, time.budget).says(format!("{whose} at its limit of {limit}{since}.")).says(format!(
+        "{} requests had to wait for it, and waiting is {} of the time that all requests took.",
+        delayed.requests,
+        percent(time.budget / time.total())
+    ));
+    let found = match is_out_of_credits {
+        true => found.says(format!("Its credits for bursts have run out: {} are left.", share.view.credits)),
+        false => found,
+    };
+    found
+        .shows("requests_delayed", delayed.requests as f64)
+        .shows("waited_seconds", time.budget)
+        .shows("limit", number)
+        .shows("throttled_seconds", share.throttled_for.unwrap_or(Duration::ZERO).as_secs_f64())
+        .shows("credits", share.view.credits as f64)
+        .mended_by(command(share, delayed))
+}
+
+fn of_memory(time: &Time) -> Option<Found> {
+    let found = Found::new(Kind::Memory, time.budget)
+        .says("Requests wait for memory that their user, or all users together, may have, and for no limit of a share.")
+        .shows("waited_seconds", time.budget)
+        .mended_by(
+            "multilane sessions   # who has most open and in flight; docs/MEMORY.md says what is charged to whom",
+        );
+    (time.budget > 0.0).then_some(found)
+}
+
+fn rate(share: &ShareFacts, by: LimitOf) -> Rate {
+    match by {
+        LimitOf::Metadata => share.view.rates.metadata,
+        LimitOf::File => share.view.rates.file,
+        LimitOf::User => share.view.rates.user,
+        LimitOf::Share => share.view.rates.share,
+        LimitOf::Account => share.view.account_rate,
+    }
+}
+
+/// The beginning of a sentence on whose limit it is.
+fn whose(evidence: &Evidence, share: &ShareFacts, by: LimitOf) -> String {
+    let name = &share.view.name;
+    match by {
+        LimitOf::Share => format!("The share {name} is"),
+        LimitOf::Metadata => format!("The share {name} is, for what neither reads nor writes,"),
+        LimitOf::File => format!("A file of the share {name} is"),
+        LimitOf::Account => format!("The account {} with all its shares, {name} among them, is", share.view.account),
+        LimitOf::User => match most_delayed(evidence) {
+            Some(session) => format!("The user {} of the share {name} is", session.view.user),
+            None => format!("A user of the share {name} is"),
+        },
+    }
+}
+
+fn most_delayed(evidence: &Evidence) -> Option<&SessionFacts> {
+    let waited = |session: &SessionFacts| seconds(&session.counts, &COUNTED, Sum::BudgetNanos);
+    evidence.sessions.iter().max_by(|a, b| waited(a).total_cmp(&waited(b)))
+}
+
+fn said(rate: &Rate, used_up: UsedUp, is_out_of_credits: bool) -> (String, f64) {
+    match (used_up, rate.requests, rate.mib) {
+        (UsedUp::Requests, Some(requests), _) => {
+            let number = if is_out_of_credits { requests.baseline } else { requests.burst.max(requests.baseline) };
+            (format!("{number} requests a second"), number.into())
+        }
+        (UsedUp::Reads | UsedUp::Writes, _, Some(mib)) => {
+            let way = if used_up == UsedUp::Reads { "reading" } else { "writing" };
+            (format!("{mib} MiB a second, by {way}"), mib.into())
+        }
+        // It was changed meanwhile.
+        (UsedUp::Requests, ..) => ("requests a second".to_owned(), 0.0),
+        (UsedUp::Reads | UsedUp::Writes, ..) => ("bytes a second".to_owned(), 0.0),
+    }
+}
+
+fn command(share: &ShareFacts, delayed: Delayed) -> String {
+    // Files have a limit where a share is provisioned.
+    let is_provisioned = share.view.rates.file != Rate::default();
+    let name = quoted(&share.view.name);
+    let is_bytes = delayed.used_up != UsedUp::Requests;
+    match (delayed.by, is_provisioned) {
+        (LimitOf::Share, true) => {
+            let option = if is_bytes { "--mibps" } else { "--iops" };
+            format!("multilane share update {name} {option} N   # or --provisioned GIB, where that follows the size")
+        }
+        (LimitOf::Share, false) => {
+            let option = if is_bytes { "--mibps-max" } else { "--iops-max" };
+            format!("multilane share update {name} {option} N   # or none")
+        }
+        (LimitOf::User, _) => {
+            let option = if is_bytes { "--user-mibps-max" } else { "--user-iops-max" };
+            format!("multilane share update {name} {option} N   # or none")
+        }
+        (LimitOf::Metadata, _) => {
+            format!(
+                "multilane account update {} --metadata-caching on   # has more of them",
+                quoted(&share.view.account)
+            )
+        }
+        (LimitOf::File, _) => {
+            "spread the load over several files: each has this limit, and it cannot be changed".to_owned()
+        }
+        (LimitOf::Account, _) => "move a share to another account: this limit is that of the account's SKU".to_owned(),
+    }
+}
