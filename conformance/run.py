@@ -22,7 +22,7 @@ LANES = (
     ("hostile", "pacing", "coherence", "frozen", "power", "kernel_fsx", "kernel_channels", "failover"),
 )
 # These measure, or make the machine busy, and want it to themselves.
-ALONE = ("soak", "channels", "cores", "limits", "metadata_cache", "compare")
+ALONE = ("soak", "channels", "cores", "limits", "why", "metadata_cache", "compare")
 SUITES = tuple(name for suites in (*LANES, ALONE) for name in suites)
 
 

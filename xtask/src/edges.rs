@@ -20,7 +20,7 @@ const ALLOWED: [(&str, &[&str]); 11] = [
     ("load", &["client", "busy-poll", "netif"]),
     ("control", &["server", "store"]),
     ("insight", &["server"]),
-    ("multilane", &["wire", "secure", "store", "server", "client", "load", "control", "insight"]),
+    ("multilane", &["wire", "secure", "store", "netif", "server", "client", "load", "control", "insight"]),
 ];
 
 /// Crates and folders import what they may, and nothing else of ours.

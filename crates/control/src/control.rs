@@ -46,6 +46,8 @@ pub struct Overrides {
     pub anonymous: Anonymous,
     /// How much longer each call of a RAM disk takes that a store on another machine would be asked: for measurements.
     pub store_latency: Option<Duration>,
+    /// The most credits for bursts that a share keeps, however many are provisioned: for tests, which cannot wait until a million are used.
+    pub burst_credits_max: Option<u64>,
 }
 
 /// The catalog of a running server, with the stores of its shares. Nothing here waits for a folder's device but
@@ -87,9 +89,9 @@ impl Control {
         Control {
             folder: folder.clone(),
             catalog: Some(catalog),
+            limits: Limits::with_credits(overrides.burst_credits_max),
             overrides,
             stores: Arc::new(Mutex::new(stores)),
-            limits: Limits::default(),
             problems: Vec::new(),
             known: None,
             is_replaced: false,

@@ -69,7 +69,7 @@ pub use region::Region;
 pub use reload::{Reloader, Told, reload};
 pub use size::parse_size;
 pub use sku::{AccountKind, AccountPlan, Billing, Sku};
-pub use socket::{AdminSocket, Facts, LogFilter, Request, Seen, ask, ask_for_all, see};
+pub use socket::{AdminSocket, Explain, Facts, LogFilter, Request, Seen, ask, ask_for_all, see};
 pub use store::Belief;
 pub use stores::{Folders, look_for_problems};
 pub use views::{Channel, Interface, OpenFile, Problem, Session, ShareUse, Status, Waited};

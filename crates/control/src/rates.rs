@@ -29,16 +29,27 @@ const OPENS_HIGHER: usize = 10_000;
 pub(crate) struct Limits {
     shares: HashMap<i64, Arc<ShareLimit>>,
     accounts: HashMap<String, Arc<AccountLimit>>,
+    /// No share keeps more credits than these, whatever is provisioned.
+    credits_max: Option<u64>,
 }
 
 impl Limits {
+    /// Of a server on which no share keeps more credits for bursts.
+    pub(crate) fn with_credits(credits_max: Option<u64>) -> Self {
+        Limits { credits_max, ..Limits::default() }
+    }
+
     /// What a share is limited by, with what the catalog says now.
     pub(crate) fn of(&mut self, share: &ShareRecord, snapshot: &Snapshot) -> Arc<ShareLimit> {
         let account = snapshot.accounts.iter().map(|(account, _)| account).find(|one| one.name == share.account);
         let of_account = self.accounts.entry(share.account.clone()).or_default();
         of_account.change(account.map_or_else(Rate::default, account_rate));
         let limit = self.shares.entry(share.id).or_insert_with(|| Arc::new(ShareLimit::of(Arc::clone(of_account))));
-        limit.change(&share_rates(share, account, snapshot));
+        let mut rates = share_rates(share, account, snapshot);
+        if let (Some(most), Some(requests)) = (self.credits_max, &mut rates.share.requests) {
+            requests.credits_max = requests.credits_max.min(most);
+        }
+        limit.change(&rates);
         Arc::clone(limit)
     }
 

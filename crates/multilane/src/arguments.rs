@@ -79,6 +79,9 @@ pub(crate) enum Command {
     /// What the server has done minute by minute and hour by hour, by Azure Monitor's names
     #[command(subcommand)]
     Metrics(MetricsCommand),
+    /// Say where the time of the last minute went, and what mends it
+    #[command(after_help = WHY_EXAMPLES)]
+    Why(Why),
     /// Show what the running server tells its clients
     #[command(subcommand)]
     Server(ServerCommand),
@@ -179,6 +182,10 @@ pub(crate) struct Serve {
     /// Have each call of a RAM disk take so many milliseconds that a store on another machine would be asked
     #[arg(long, value_name = "MS", hide = true, value_parser = milliseconds)]
     pub(crate) store_latency: Option<Duration>,
+
+    /// Have no share keep more credits for bursts than these, however many are provisioned
+    #[arg(long, value_name = "N", hide = true)]
+    pub(crate) burst_credits_max: Option<u64>,
 
     /// Threads that serve connections [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=THREADS_MAX))]
@@ -319,6 +326,22 @@ pub(crate) struct Top {
     /// Look at so many seconds; without --once, so often
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=3_600))]
     pub(crate) seconds: u16,
+}
+
+const WHY_EXAMPLES: &str = "\
+Examples:
+  multilane why                  of the share that suffers most
+  multilane why media            of one share
+  multilane why 1099511627783    of one session; `multilane sessions` shows their numbers
+  multilane why media --json
+
+docs/WHY.md says what each cause means.";
+
+#[derive(Debug, Args)]
+pub(crate) struct Why {
+    /// A share's name or a session's number [default: the share that suffers most]
+    #[arg(value_name = "SHARE|SESSION")]
+    pub(crate) about: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]

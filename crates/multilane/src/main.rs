@@ -22,6 +22,7 @@ mod supervisor;
 mod table;
 mod top;
 mod user;
+mod why;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -60,6 +61,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, Error> {
         Command::OpenFiles => live::open_files(&data()?, output),
         Command::Top(top) => top::run(&data()?, &top, output),
         Command::Metrics(command) => metrics::run(&data()?, &command, output),
+        Command::Why(why) => why::run(&data()?, &why, output),
         Command::Server(command) => live::server(&data()?, &command, output),
         Command::Close(command) => live::close(&data()?, &command, output),
         Command::Log(command) => live::log(&data()?, &command, output),

@@ -25,6 +25,7 @@ use crate::output::{self, Output};
 use crate::recorder::Recorder;
 use crate::signals::{Wish, Wishes};
 use crate::supervisor::Supervisor;
+use crate::why::Observer;
 
 /// The port that clients use unless told otherwise; only root may take it.
 const PORT: u16 = 445;
@@ -58,8 +59,16 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
     let folders = control.folders();
     let control = Arc::new(parking_lot::Mutex::new(control));
     let listen = server.addresses().to_vec();
-    let facts =
-        Facts { started, since, listen: listen.clone(), version: env!("CARGO_PKG_VERSION"), log_filter: log.levels() };
+    let observer =
+        Observer::start(server.admin()).map_err(|cause| unable("start a thread to look at counters", &cause))?;
+    let facts = Facts {
+        started,
+        since,
+        listen: listen.clone(),
+        version: env!("CARGO_PKG_VERSION"),
+        log_filter: log.levels(),
+        explain: observer.explains(),
+    };
     let socket = AdminSocket::open(&folder, Arc::clone(&control), server.admin(), facts)?;
     let supervisor = Supervisor::new();
     let of_reloads = supervisor.clone();
@@ -98,7 +107,7 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
     }
     supervisor.stopping();
     info!(name: "ending", "ending");
-    drop((reloader, watch));
+    drop((reloader, watch, observer));
     let departing = departure.begin((socket, control, recorder));
     server.stop(PATIENCE);
     folders.let_go();
@@ -139,6 +148,7 @@ fn overrides(arguments: &Serve) -> Overrides {
             Some(WhereAnonymous::Reauthentication) => Anonymous::Reauthentication,
         },
         store_latency: arguments.store_latency,
+        burst_credits_max: arguments.burst_credits_max,
     }
 }
 

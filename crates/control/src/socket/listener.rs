@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde::Serialize;
+use serde_json::Value;
 use server::admin::Admin;
 use tracing::{info, warn};
 
@@ -43,6 +44,12 @@ pub trait LogFilter: Send + Sync {
     fn set(&self, filter: &str) -> Result<(), Error>;
 }
 
+/// Says where the time of the last minute went.
+pub trait Explain: Send + Sync {
+    /// What was found of a share or session, or of the share that suffers most. An error says that there is no such thing.
+    fn why(&self, about: Option<&str>) -> Result<Value, Error>;
+}
+
 /// What the server's status tells besides sessions and opens, and its log.
 pub struct Facts {
     /// When the server started.
@@ -55,6 +62,8 @@ pub struct Facts {
     pub version: &'static str,
     /// What is logged.
     pub log_filter: Arc<dyn LogFilter>,
+    /// Where the time went.
+    pub explain: Arc<dyn Explain>,
 }
 
 /// The open admin socket. Dropping it ends its thread and removes the file.
@@ -210,6 +219,7 @@ impl Desk {
                 reply(stream, log_filter.set(filter).map(|()| log_filter.now()))
             }
             Request::Counters => reply_in_parts(stream, counters::parts(admin.counters())),
+            Request::Why { about } => reply(stream, self.facts.explain.why(about.as_deref())),
             Request::CloseSession { id } => reply(stream, closed(admin.close_session(*id), *id, "session", "sessions")),
             Request::CloseOpen { id } => reply(stream, closed(admin.close_open(*id), *id, "open", "open-files")),
         }

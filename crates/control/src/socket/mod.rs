@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use client::not_understood;
 pub use client::{Seen, ask, ask_for_all, see};
-pub use listener::{AdminSocket, Facts, LogFilter};
+pub use listener::{AdminSocket, Explain, Facts, LogFilter};
 
 use crate::{Error, Fault};
 
@@ -42,6 +42,11 @@ pub enum Request {
     },
     /// Answered with what the server has done ([`ask_for_counters`](crate::ask_for_counters)), in parts.
     Counters,
+    /// Where the time of the last minute went. Answered with what [`Explain`] says.
+    Why {
+        /// A share's name or a session's number; `None` for the share that suffers most.
+        about: Option<String>,
+    },
     /// End a session. Answered with nothing.
     CloseSession {
         /// Its number.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use parking_lot::{Condvar, Mutex};
-use serde_json::Value;
+use serde_json::{Value, json};
 use server::admin::{
     Admin, Authentication, BreakView, ChannelView, Configuration, CountersRow, CountersView, Counts, Events,
     InterfaceView, Multichannel, OpenView, Protection, Scope, SessionView, ShareView, Views,
@@ -60,6 +60,18 @@ impl LogFilter for OneFilter {
         }
         filter.clone_into(&mut self.0.lock());
         Ok(())
+    }
+}
+
+/// Knows why one share is slow.
+struct KnowsFiles;
+
+impl Explain for KnowsFiles {
+    fn why(&self, about: Option<&str>) -> Result<Value, Error> {
+        match about {
+            None | Some("files") => Ok(json!({ "about": about })),
+            Some(other) => Err(Error::missing(format!("there is no {other}"), "name files")),
+        }
     }
 }
 
@@ -256,6 +268,7 @@ impl Running {
             listen: vec!["192.0.2.9:445".parse().unwrap()],
             version: "1.2.3",
             log_filter: Arc::new(OneFilter::default()),
+            explain: Arc::new(KnowsFiles),
         };
         self.socket = Some(AdminSocket::open(&self.folder, control, admin, facts).unwrap());
     }
@@ -414,6 +427,16 @@ fn counters_arrive_as_they_were_read() {
     let running = running();
     let counters = ask_for_counters(&running.folder).unwrap();
     assert_eq!(counters, Some(Remembering::default().counters()));
+}
+
+#[test]
+fn why_something_is_slow_is_told_as_it_was_found() {
+    let running = running();
+    let why = |about: Option<&str>| ask::<Value>(&running.folder, &Request::Why { about: about.map(str::to_owned) });
+    assert_eq!(why(Some("files")).unwrap(), Some(json!({ "about": "files" })));
+    assert_eq!(why(None).unwrap(), Some(json!({ "about": null })));
+    let missing = why(Some("nothing")).unwrap_err();
+    assert_eq!((missing.fault(), missing.remedy()), (Fault::Missing, "name files"));
 }
 
 #[test]
