@@ -60,7 +60,8 @@ def servers(stack, place, arguments):
     """The old one, the new one and, where it is asked for and can have such files, Samba."""
     wanted = Wanted(shares=(SHARE,), ram_shares=(RAM_SHARE,) if place == RAM else (), on_tmpfs=place != DISK)
     limits = ("--iops-max", "10000000", "--mibps-max", "1000000", "--user-iops-max", "10000000", "--user-mibps-max", "1000000")
-    options = ((), limits if arguments.limited else ())
+    audited = ("--audit", arguments.audited) if arguments.audited else ()
+    options = ((), (limits if arguments.limited else ()) + audited)
     ours = [functools.partial(multilane.Multilane, program=program, share_options=option)
             for program, option in zip((arguments.before, arguments.now), options)]
     return [stack.enter_context(serving(kind, wanted)) for kind in ours + [samba.Samba] * (arguments.samba and place != RAM)]
@@ -107,6 +108,7 @@ def parsed():
     parser.add_argument("--seconds", type=int, default=1, help="of each run")
     parser.add_argument("--one-core", action="store_true", help="servers and clients run on one core")
     parser.add_argument("--limited", action="store_true", help="the newer one's shares have limits that nobody reaches")
+    parser.add_argument("--audited", metavar="CLASSES", help="the newer one's shares are audited so, such as read,write")
     parser.add_argument("--samba", action="store_true", help="Samba too")
     arguments = parser.parse_args()
     arguments.before, arguments.now = arguments.before.resolve(), arguments.now.resolve()

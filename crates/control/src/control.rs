@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use server::admin::{
-    Account, Advertise, Anonymous, Configuration, Principal, PrincipalKind, Sealing, Settings, Share, Signing, nt_hash,
+    Account, Advertise, Anonymous, AuditClasses, Configuration, Principal, PrincipalKind, Sealing, Settings, Share,
+    Signing, nt_hash,
 };
 use tracing::{info, warn};
 
@@ -235,6 +236,7 @@ impl Control {
             seal_required: share.seal_required,
             continuously_available: share.continuous,
             access_based: share.access_based,
+            audit: share.audit,
             limit: self.limits.of(share, snapshot),
         })
     }
@@ -280,6 +282,7 @@ pub fn first_start(catalog: &mut Catalog, folder: &DataFolder) -> Result<(), Err
         seal_required: false,
         continuous: false,
         access_based: false,
+        audit: AuditClasses::NONE,
         belief: BeliefChanges::default(),
         modes: Modes::default(),
         comment: String::new(),

@@ -112,6 +112,11 @@ impl DataFolder {
         self.path.join("admin.sock")
     }
 
+    /// The audit log, where nothing is said of another.
+    pub fn audit_log(&self) -> PathBuf {
+        self.path.join("audit.log")
+    }
+
     /// The folder of the records of opens that survive the server.
     pub fn opens(&self) -> PathBuf {
         self.path.join("opens")

@@ -283,6 +283,7 @@ mod tests {
     use std::path::Path;
 
     use parking_lot::Condvar;
+    use server::admin::AuditClasses;
 
     use super::*;
     use crate::ShareLimits;
@@ -396,6 +397,7 @@ mod tests {
             seal_required: false,
             continuous: false,
             access_based: false,
+            audit: AuditClasses::NONE,
             belief: Belief::default(),
             modes: Modes::default(),
             comment: String::new(),

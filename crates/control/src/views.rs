@@ -5,7 +5,7 @@
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
-use server::admin::{ChannelView, InterfaceView, OpenView, SessionView};
+use server::admin::{AuditCounts, ChannelView, InterfaceView, OpenView, SessionView};
 
 /// A session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -129,6 +129,23 @@ pub struct Status {
     pub problems: Vec<Problem>,
     /// How the requests of each share that it serves have met the share's limits.
     pub limits: Vec<ShareUse>,
+    /// What has become of what was to be audited.
+    pub audit: AuditLines,
+}
+
+/// Events of the audit log since the server started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditLines {
+    /// Those that are in the log.
+    pub written: u64,
+    /// Those that were lost.
+    pub lost: u64,
+}
+
+impl From<AuditCounts> for AuditLines {
+    fn from(AuditCounts { written, lost }: AuditCounts) -> Self {
+        AuditLines { written, lost }
+    }
 }
 
 /// How the requests of a share have met its limits since the server started.

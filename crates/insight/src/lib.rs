@@ -1,4 +1,4 @@
-//! What the server did and how long it took, from two looks at its counters.
+//! What the server did and how long it took, from two looks at its counters; and its audit log.
 //!
 //! # Example
 //!
@@ -14,6 +14,7 @@
 //! }
 //! ```
 
+pub mod audit;
 mod change;
 mod figures;
 mod history;

@@ -179,6 +179,10 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
     pub(crate) log_format: Option<Format>,
 
+    /// Where the audit log goes, for shares that have one: a file, or journald [default: audit.log in the data folder]
+    #[arg(long, value_name = "FILE|journald")]
+    pub(crate) audit_log: Option<PathBuf>,
+
     /// Have each call of a RAM disk take so many milliseconds that a store on another machine would be asked
     #[arg(long, value_name = "MS", hide = true, value_parser = milliseconds)]
     pub(crate) store_latency: Option<Duration>,

@@ -2,6 +2,7 @@
 
 mod account;
 mod arguments;
+mod audit;
 mod compare;
 mod data;
 mod departure;

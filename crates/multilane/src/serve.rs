@@ -9,14 +9,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use control::{AdminSocket, Catalog, Control, DataFolder, Error, Facts, Overrides, Reloader, first_start, reload};
+use insight::audit::AuditLog;
 use jiff::Timestamp;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Serialize;
-use server::admin::{Advertise, Anonymous, Configuration, OwnAddresses, Sealing, Signing};
+use server::admin::{Advertise, Anonymous, AuditSink, Configuration, OwnAddresses, Sealing, Signing};
 use server::{Config, Server};
 use tracing::{error, info, warn};
 
 use crate::arguments::{Serve, When, WhereAnonymous};
+use crate::audit;
 use crate::data;
 use crate::departure::Departure;
 use crate::hints::{self, Hints};
@@ -48,6 +50,7 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
     prevent_core_dumps();
     let folder = DataFolder::create(path)?;
     let lock = folder.lock()?;
+    let audit_log = audit::begin(&folder, arguments.audit_log.as_deref())?;
     let mut catalog = Catalog::open(&folder)?;
     first_start(&mut catalog, &folder)?;
 
@@ -55,7 +58,7 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
     let mut control = Control::new(&folder, catalog, overrides(arguments));
     let configuration = control.first_estate()?;
     let (started, since) = (Instant::now(), Timestamp::now());
-    let server = start(&folder, &control.listen()?, arguments, &configuration)?;
+    let server = start(&folder, &control.listen()?, arguments, (&configuration, &audit_log))?;
     let folders = control.folders();
     let control = Arc::new(parking_lot::Mutex::new(control));
     let listen = server.addresses().to_vec();
@@ -103,6 +106,7 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
     // This thread waits for signals and for nothing else.
     while wishes.next() == Wish::Reload {
         supervisor.reloading();
+        audit_log.reopen();
         reloader.reload();
     }
     supervisor.stopping();
@@ -111,6 +115,7 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
     let departing = departure.begin((socket, control, recorder));
     server.stop(PATIENCE);
     folders.let_go();
+    audit_log.finish(audit::LAST_LINES);
     departing.end();
     info!(name: "ended", "ended");
     Ok(())
@@ -157,13 +162,14 @@ fn start(
     folder: &DataFolder,
     listen: &[SocketAddr],
     arguments: &Serve,
-    configuration: &Configuration,
+    (configuration, audit_log): (&Configuration, &Arc<AuditLog>),
 ) -> Result<Server, Error> {
     let shards = arguments.threads.map_or(0, usize::from);
     let metadata_cache_bytes = arguments.metadata_cache.map(NonZeroU64::get);
     let on = |listen: Vec<SocketAddr>| {
         let config = Config { listen, shards, opens: Some(folder.opens()), metadata_cache_bytes };
-        Server::start(&config, configuration.clone())
+        let sink: Arc<dyn AuditSink> = Arc::<AuditLog>::clone(audit_log);
+        Server::start_audited(&config, configuration.clone(), sink)
     };
     if !listen.is_empty() {
         return on(listen.to_vec()).map_err(|cause| not_started(&cause));

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use control::{DataFolder, Error, Fault, Seen, Status, see};
+use control::{AuditLines, DataFolder, Error, Fault, Seen, Status, see};
 use serde::Serialize;
 
 use crate::output::Output;
@@ -72,6 +72,7 @@ struct Said {
     shards: usize,
     silent_shards: Vec<usize>,
     problems: Vec<control::Problem>,
+    audit: AuditLines,
 }
 
 pub(crate) fn run(path: &Path, output: Output) -> Result<ExitCode, Error> {
@@ -119,6 +120,10 @@ impl Look {
             line("connections", &said.connections.to_string());
             line("sessions", &said.sessions.to_string());
             line("opens", &said.opens.to_string());
+            let AuditLines { written, lost } = said.audit;
+            if written + lost > 0 {
+                line("audit", &format!("{written} events written, {lost} lost"));
+            }
             for shard in &said.silent_shards {
                 line("hangs", &format!("shard {shard} of {}", said.shards));
             }
@@ -144,6 +149,7 @@ impl Said {
             shards: status.connections.len(),
             silent_shards: status.silent_shards,
             problems: status.problems,
+            audit: status.audit,
         }
     }
 }

@@ -10,8 +10,8 @@
 //! use std::time::Duration;
 //!
 //! use server::admin::{
-//!     Account, Advertise, Anonymous, CHANNELS_DEFAULT, Configuration, Multichannel, Principal, PrincipalKind, Sealing, Settings, Share, Signing,
-//!     nt_hash,
+//!     Account, Advertise, Anonymous, AuditClasses, CHANNELS_DEFAULT, Configuration, Multichannel, Principal, PrincipalKind, Sealing, Settings, Share,
+//!     Signing, nt_hash,
 //! };
 //! use server::{Config, Server};
 //!
@@ -32,6 +32,7 @@
 //!     seal_required: false,
 //!     continuously_available: false,
 //!     access_based: false,
+//!     audit: AuditClasses::NONE,
 //!     limit: Arc::default(),
 //! };
 //! let settings = Settings {
@@ -79,10 +80,11 @@ use std::time::Duration;
 
 use netif::Pacing;
 
-use crate::admin::Configuration;
+use crate::admin::{AuditSink, Configuration};
 use crate::net::shard::{Listener, Shards};
 use crate::resource::capacity::Capacity;
 use crate::resource::memory;
+use crate::state::audit::{Audit, AuditEnd};
 use crate::state::durable::Parting;
 use crate::state::restore::restore;
 use crate::state::shared::Shared;
@@ -122,6 +124,19 @@ impl Server {
     /// Listens on every address of `config` and serves `configuration`. Fails where an address cannot be had or a thread cannot be
     /// started; the error names the address.
     pub fn start(config: &Config, configuration: Configuration) -> io::Result<Server> {
+        Server::start_with(config, configuration, Audit::default())
+    }
+
+    /// The same, and what is audited goes to `sink`.
+    pub fn start_audited(
+        config: &Config,
+        configuration: Configuration,
+        sink: Arc<dyn AuditSink>,
+    ) -> io::Result<Server> {
+        Server::start_with(config, configuration, Audit::to(sink))
+    }
+
+    fn start_with(config: &Config, configuration: Configuration, audit: Audit) -> io::Result<Server> {
         let mut listeners = Vec::new();
         for address in &config.listen {
             let listener = TcpListener::bind(address)
@@ -143,7 +158,9 @@ impl Server {
         if let Some(Listener { socket, .. }) = listeners.first() {
             capacity.prepare_descriptors(socket);
         }
-        let shared = Arc::new(Shared::new(configuration, addresses.clone(), count, capacity));
+        let mut shared = Shared::new(configuration, addresses.clone(), count, capacity);
+        shared.audit = audit;
+        let shared = Arc::new(shared);
         shared.pool.begin()?;
         shared.long_work.begin()?;
         if let Some(folder) = &config.opens {
@@ -176,10 +193,11 @@ impl Server {
         self.shards.stop(patience);
         let mut rest = Vec::new();
         for session in self.shared.sessions.all() {
-            rest.extend(self.shared.part(&session, Parting::Lost));
+            rest.extend(self.shared.part(&session, Parting::Lost, AuditEnd::ServerStop));
         }
         // What is persistent waits for the next server.
         rest.extend(self.shared.durables.take_mortal());
+        rest.iter().for_each(|open| open.end.say(AuditEnd::ServerStop));
         self.shared.give_nothing();
         self.shared.close_within(rest, CLOSED_WITHIN);
         self.shared.pool.close();

@@ -5,7 +5,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::Error;
 
 /// Every step ever taken. A published step never changes; what is new is a step at the end.
-const STEPS: [&str; 8] = [
+const STEPS: [&str; 9] = [
     "
     CREATE TABLE setting (
         name TEXT PRIMARY KEY,
@@ -85,6 +85,8 @@ const STEPS: [&str; 8] = [
     // How long is believed what nobody tells changes of; NULL where nobody else makes any, as on a RAM disk.
     "ALTER TABLE share ADD COLUMN believed_ms INTEGER DEFAULT 1000 CHECK (believed_ms BETWEEN 0 AND 60000);
      UPDATE share SET believed_ms = NULL WHERE folder IS NULL",
+    // What of a share is audited: names of classes with commas between them.
+    "ALTER TABLE share ADD COLUMN audit TEXT NOT NULL DEFAULT 'none'",
 ];
 
 /// Raises the schema to this program's version. A catalog of a newer program is refused and left as it is.
@@ -157,6 +159,7 @@ mod tests {
         let shares = crate::catalog::share_rows::all(&connection).unwrap();
         assert_eq!((shares[0].provisioned, shares[0].limits), (None, crate::ShareLimits::default()));
         assert_eq!((shares[0].belief, shares[1].belief), (Belief::Lasting, Belief::default()));
+        assert!(shares.iter().all(|share| share.audit.is_empty()));
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub(super) fn provisioned_sum(connection: &Connection, account: &str, but: &str)
 fn select(which: &str) -> String {
     format!(
         "SELECT share.id, share.name, account.name AS account, folder, ram_bytes, quota_gib, read_only, seal_required,
-                comment, continuous, access_based, believed_ms, file_mode, directory_mode,
+                comment, continuous, access_based, audit, believed_ms, file_mode, directory_mode,
                 iops_max, mibps_max, user_iops_max, user_mibps_max,
                 model, gib, iops, mibps, gib_increased, iops_increased, mibps_increased
          FROM share JOIN account ON account.relative_id = share.account
@@ -65,6 +65,7 @@ fn record(row: &Row<'_>) -> Result<ShareRecord, Error> {
         comment: row.get("comment")?,
         continuous: row.get("continuous")?,
         access_based: row.get("access_based")?,
+        audit: row.get::<_, String>("audit")?.parse().map_err(|_| wrong_in("share", "audit"))?,
         belief: belief::of_milliseconds(row.get("believed_ms")?),
         modes: Modes { file: row.get("file_mode")?, directory: row.get("directory_mode")? },
         provisioned: provisioned(row)?,
@@ -121,6 +122,7 @@ pub(super) fn update(transaction: &Transaction<'_>, share: &ShareRecord) -> Resu
     transaction.execute(
         "UPDATE share SET quota_gib = :quota_gib, read_only = :read_only, seal_required = :seal_required,
                           comment = :comment, continuous = :continuous, access_based = :access_based,
+                          audit = :audit,
                           believed_ms = :believed_ms,
                           iops_max = :iops_max, mibps_max = :mibps_max,
                           user_iops_max = :user_iops_max, user_mibps_max = :user_mibps_max
@@ -133,6 +135,7 @@ pub(super) fn update(transaction: &Transaction<'_>, share: &ShareRecord) -> Resu
             ":comment": share.comment,
             ":continuous": share.continuous,
             ":access_based": share.access_based,
+            ":audit": share.audit.to_string(),
             ":believed_ms": belief::to_milliseconds(share.belief),
             ":iops_max": share.limits.iops_max,
             ":mibps_max": share.limits.mibps_max,

@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 
 use jiff::Timestamp;
+use server::admin::AuditClasses;
 use store::Belief;
 
 use super::share_rows::{all, find, insert, update};
@@ -42,6 +43,8 @@ pub struct NewShare {
     pub continuous: bool,
     /// List only what the reader may read.
     pub access_based: bool,
+    /// What of it is audited.
+    pub audit: AuditClasses,
     /// How long a folder's files are believed to be as they are known, where that is not the default.
     pub belief: BeliefChanges,
     /// The permissions of what is made in a folder.
@@ -73,6 +76,8 @@ pub struct ShareRecord {
     pub continuous: bool,
     /// List only what the reader may read.
     pub access_based: bool,
+    /// What of it is audited.
+    pub audit: AuditClasses,
     /// How long its files are believed to be as they are known, where nobody tells of changes. Nobody else changes a RAM disk.
     pub belief: Belief,
     /// The permissions of what is made in a folder.
@@ -98,6 +103,8 @@ pub struct ShareChanges {
     pub continuous: Option<bool>,
     /// List only what the reader may read, or everything.
     pub access_based: Option<bool>,
+    /// What of it is audited from now on.
+    pub audit: Option<AuditClasses>,
     /// How long a folder's files are believed to be as they are known.
     pub belief: BeliefChanges,
     /// A new comment.
@@ -218,6 +225,7 @@ fn record_of(
         seal_required: new.seal_required,
         continuous: new.continuous,
         access_based: new.access_based,
+        audit: new.audit,
         belief,
         modes: new.modes,
         comment: new.comment.clone(),
@@ -246,6 +254,7 @@ fn apply(changes: &ShareChanges, share: &mut ShareRecord) -> Result<(), Error> {
     }
     share.continuous = changes.continuous.unwrap_or(share.continuous);
     share.access_based = changes.access_based.unwrap_or(share.access_based);
+    share.audit = changes.audit.unwrap_or(share.audit);
     share.belief = changes.belief.over(&share.source, share.belief)?;
     share.limits = share.limits.changed(changes.limits);
     Ok(())

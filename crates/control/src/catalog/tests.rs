@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use base64::Engine;
-use server::admin::{Multichannel, Sealing, Signing};
+use server::admin::{AuditClass, AuditClasses, Multichannel, Sealing, Signing};
 use tempfile::TempDir;
 
 use super::*;
@@ -41,6 +41,7 @@ pub(crate) fn ram(name: &str) -> NewShare {
         seal_required: false,
         continuous: false,
         access_based: false,
+        audit: AuditClasses::NONE,
         belief: BeliefChanges::default(),
         modes: Modes::default(),
         comment: String::new(),
@@ -346,6 +347,10 @@ fn share_changes_touch_only_what_they_name() {
 
     let comment = ShareChanges { comment: Some("for all".to_owned()), ..ShareChanges::default() };
     assert_eq!(catalog.update_share(&share("one"), &comment).unwrap().comment, "for all");
+    let classes = AuditClasses::of(AuditClass::Delete).with(AuditClass::SignIn);
+    let audited = ShareChanges { audit: Some(classes), ..ShareChanges::default() };
+    assert_eq!(catalog.update_share(&share("one"), &audited).unwrap().audit, classes);
+    assert_eq!(catalog.update_share(&share("one"), &comment).unwrap().audit, classes);
     let unbounded = ShareChanges { quota_gib: Some(None), read_only: Some(true), ..ShareChanges::default() };
     assert!(catalog.update_share(&share("one"), &unbounded).unwrap().read_only);
     for wrong in ["two\nlines".to_owned(), "x".repeat(257)] {

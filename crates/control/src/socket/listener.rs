@@ -240,6 +240,7 @@ impl Desk {
             silent_shards,
             problems: control.problems().to_vec(),
             limits: control.limits_in_use(),
+            audit: self.admin.audit().into(),
         }
     }
 }

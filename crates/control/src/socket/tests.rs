@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use parking_lot::{Condvar, Mutex};
 use serde_json::{Value, json};
 use server::admin::{
-    Admin, Authentication, BreakView, ChannelView, Configuration, CountersRow, CountersView, Counts, Events,
+    Admin, AuditCounts, Authentication, BreakView, ChannelView, Configuration, CountersRow, CountersView, Counts, Events,
     InterfaceView, Multichannel, OpenView, Protection, Scope, SessionView, ShareView, Views,
 };
 use tempfile::TempDir;
@@ -98,6 +98,10 @@ impl Admin for Remembering {
             events: Events { breaks: 3, ..Events::default() },
             rows,
         }
+    }
+
+    fn audit(&self) -> AuditCounts {
+        AuditCounts { written: 7, lost: 2 }
     }
 
     fn interfaces(&self) -> Vec<InterfaceView> {

@@ -6,17 +6,17 @@ use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
 /// Where journald listens.
-pub(super) const SOCKET: &str = "/run/systemd/journal/socket";
+pub(crate) const SOCKET: &str = "/run/systemd/journal/socket";
 
 /// The way to the journal: what is written at once is one entry. The journal may be restarted meanwhile.
-pub(super) struct Journal {
+pub(crate) struct Journal {
     socket: UnixDatagram,
     path: PathBuf,
 }
 
 impl Journal {
     /// The journal that listens at `path`.
-    pub(super) fn at(path: &Path) -> io::Result<Self> {
+    pub(crate) fn at(path: &Path) -> io::Result<Self> {
         let socket = UnixDatagram::unbound()?;
         // Nothing is sent: this is only to see whether somebody is there.
         UnixDatagram::unbound()?.connect(path)?;

@@ -113,17 +113,21 @@ impl LogFilter for Levels {
     }
 }
 
+/// The way to the journal, for the option `option`.
+pub(crate) fn journal(option: &str) -> Result<Journal, Error> {
+    Journal::at(Path::new(journal::SOCKET)).map_err(|cause| {
+        Error::machine(
+            format!("there is no journal at {}: {cause}", journal::SOCKET),
+            format!("use {option} where systemd-journald does not run"),
+        )
+    })
+}
+
 /// Where the log goes, and in which format.
 fn destination(format: Option<Format>) -> Result<(Format, Box<dyn Write + Send>), Error> {
-    let journal = || Journal::at(Path::new(journal::SOCKET));
+    let journal = || journal("--log-format text or json");
     match format {
-        Some(Format::Journald) => match journal() {
-            Ok(journal) => Ok((Format::Journald, Box::new(journal))),
-            Err(cause) => Err(Error::machine(
-                format!("there is no journal at {}: {cause}", journal::SOCKET),
-                "use --log-format text or json where systemd-journald does not run",
-            )),
-        },
+        Some(Format::Journald) => Ok((Format::Journald, Box::new(journal()?))),
         Some(format @ (Format::Text | Format::Json)) => Ok((format, Box::new(io::stderr()))),
         None => match journal::is_standard_error().then(journal) {
             Some(Ok(journal)) => Ok((Format::Journald, Box::new(journal))),

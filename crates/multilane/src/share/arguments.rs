@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand};
 use control::{AccountName, BelievedFor, Error, ShareName};
+use server::admin::{AuditClass, AuditClasses, UnknownClass};
 
 use super::provision::{CHANGES, ProvisionChange, ProvisionCreate};
 
@@ -14,6 +15,7 @@ Examples:
   multilane share create team --path /srv/team --quota 500 --account projects --seal
   multilane share create far --path /mnt/nfs/files --exclusive
   multilane share create fast --path /srv/fast --provisioned 1024 --iops 10000 --mibps 500
+  multilane share create books --path /srv/books --audit write,delete,security,sign-in
   multilane share create scratch --ram 64M";
 
 #[derive(Debug, Subcommand)]
@@ -75,6 +77,10 @@ pub(crate) struct ShareCreate {
     #[arg(long)]
     pub(crate) access_based: bool,
 
+    /// What goes to the audit log: read, write, delete, security and sign-in with commas between them, or none [default: none]
+    #[arg(long, value_name = "CLASSES", value_parser = audit)]
+    pub(crate) audit: Option<AuditClasses>,
+
     /// Nobody but this server changes the folder: what is cached of its metadata holds until the server changes it, on NFS, CephFS, FUSE and
     /// overlay, too
     #[arg(long)]
@@ -113,7 +119,7 @@ pub(crate) enum Protocol {
 }
 
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("change").args(["quota", "read_only", "seal", "continuous", "access_based", "exclusive", "believed", "comment"]).args(CHANGES).required(true).multiple(true))]
+#[command(group = ArgGroup::new("change").args(["quota", "read_only", "seal", "continuous", "access_based", "audit", "exclusive", "believed", "comment"]).args(CHANGES).required(true).multiple(true))]
 pub(crate) struct ShareUpdate {
     /// Its name
     pub(crate) name: ShareName,
@@ -137,6 +143,10 @@ pub(crate) struct ShareUpdate {
     /// List only what the reader may read, or everything
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     pub(crate) access_based: Option<bool>,
+
+    /// What goes to the audit log from now on: read, write, delete, security and sign-in with commas between them, or none
+    #[arg(long, value_name = "CLASSES", value_parser = audit)]
+    pub(crate) audit: Option<AuditClasses>,
 
     /// Nobody but this server changes the folder, which cached metadata then relies on, or others may
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
@@ -168,6 +178,14 @@ fn quota(text: &str) -> Result<Quota, Error> {
 fn gib(text: &str) -> Result<NonZeroU32, Error> {
     let remedy = "use a whole number of GiB from 1, such as 500; `share update --quota none` has none";
     text.parse().map_err(|_| Error::argument(format!("{text:?} is no quota"), remedy))
+}
+
+fn audit(text: &str) -> Result<AuditClasses, Error> {
+    text.parse().map_err(|UnknownClass(word)| {
+        let names = AuditClass::ALL.map(AuditClass::name).join(", ");
+        let remedy = format!("use {names} with commas between them, or none alone");
+        Error::argument(format!("{word:?} is nothing that can be audited"), remedy)
+    })
 }
 
 fn protocol(text: &str) -> Result<Protocol, Error> {

@@ -7,6 +7,7 @@ use control::provisioning::next_decrease;
 use control::{Belief, Problem, ProvisionModel, Provisioned, ShareProperties, ShareRecord, ShareUse, Source, Waited};
 use load::figures::bytes;
 use serde::Serialize;
+use server::admin::AuditClass;
 
 use crate::table::{Table, printable};
 
@@ -23,6 +24,8 @@ pub(crate) struct Shown {
     seal_required: bool,
     continuous: bool,
     access_based: bool,
+    /// What of it goes to the audit log.
+    audit: Vec<&'static str>,
     /// Nobody but the server changes its files.
     exclusive: bool,
     /// How long cached metadata is believed where nobody tells of changes; null where that is until the server makes one.
@@ -86,6 +89,7 @@ pub(crate) fn shown(share: ShareRecord, known: &Known) -> Shown {
         seal_required: share.seal_required,
         continuous: share.continuous,
         access_based: share.access_based,
+        audit: AuditClass::ALL.into_iter().filter(|class| share.audit.contains(*class)).map(AuditClass::name).collect(),
         exclusive: share.belief == Belief::Lasting,
         believed_ms: match share.belief {
             Belief::Lasting => None,
@@ -123,6 +127,7 @@ impl Shown {
             (self.seal_required, "sealed"),
             (self.continuous, "continuous"),
             (self.access_based, "access-based"),
+            (!self.audit.is_empty(), "audited"),
             (self.exclusive && self.path.is_some(), "exclusive"),
             (self.provisioned.is_some(), "provisioned"),
             (!self.limits().is_empty(), "limited"),
@@ -217,6 +222,7 @@ pub(crate) fn description(share: &Shown) -> String {
         ("sealed", yes(share.seal_required)),
         ("continuous", yes(share.continuous)),
         ("access-based", yes(share.access_based)),
+        ("audit", or(share.audit.join(","), "none")),
         ("exclusive", yes(share.exclusive)),
         ("believed", share.believed()),
         ("comment", or(share.comment.clone(), "none")),

@@ -175,6 +175,9 @@ pub trait Admin: Send + Sync {
     /// What the server has done since it started, by share, user, client, session and channel.
     fn counters(&self) -> CountersView;
 
+    /// What has become of what was to be audited.
+    fn audit(&self) -> AuditCounts;
+
     /// The addresses that clients with several channels are told of.
     fn interfaces(&self) -> Vec<InterfaceView>;
 

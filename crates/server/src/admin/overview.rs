@@ -10,6 +10,7 @@ use secure::sign::SigningAlgorithm;
 use crate::admin::{
     Admin, BREAKS_MAX, BreakView, ChannelView, InterfaceView, OpenView, Protection, SessionView, ShareView, Views,
 };
+use crate::state::audit::{AuditCounts, AuditEnd};
 use crate::state::caching::{ACKNOWLEDGE_WITHIN, Unacknowledged};
 use crate::state::configuration::{Configuration, Multichannel, Share};
 use crate::state::counters::{Api, CountersView, Counts, Sum};
@@ -38,6 +39,10 @@ impl Admin for Arc<Shared> {
 
     fn counters(&self) -> CountersView {
         self.counters.read()
+    }
+
+    fn audit(&self) -> AuditCounts {
+        self.audit.counts()
     }
 
     fn interfaces(&self) -> Vec<InterfaceView> {
@@ -78,7 +83,7 @@ impl Admin for Arc<Shared> {
     fn close_session(&self, id: u64) -> bool {
         match self.sessions.find(SessionId(id)) {
             Some(session) => {
-                self.end_session(&session, Parting::Expelled);
+                self.end_session(&session, Parting::Expelled, AuditEnd::Operator);
                 true
             }
             None => false,
@@ -90,6 +95,7 @@ impl Admin for Arc<Shared> {
         let open = self.sessions.all().iter().find_map(|session| session.remove_open(id));
         let open = open.or_else(|| self.durables.take(id));
         let found = open.is_some();
+        open.iter().for_each(|open| open.end.say(AuditEnd::Operator));
         self.close_on_pool(open.into_iter().collect());
         found
     }
@@ -106,12 +112,18 @@ impl Shared {
                 if !multichannel::is_for(&configuration, &session) {
                     session.leave_other_channels();
                 }
-                self.close_on_pool(session.follow_shares(&configuration));
+                self.close_unserved(session.follow_shares(&configuration));
             } else {
-                self.end_session(&session, Parting::Expelled);
+                self.end_session(&session, Parting::Expelled, AuditEnd::Configuration);
             }
         }
-        self.close_on_pool(self.durables.follow(&configuration));
+        self.close_unserved(self.durables.follow(&configuration));
+    }
+
+    /// Closes opens of what is served no longer.
+    fn close_unserved(self: &Arc<Self>, opens: Vec<Arc<Open>>) {
+        opens.iter().for_each(|open| open.end.say(AuditEnd::Configuration));
+        self.close_on_pool(opens);
     }
 }
 

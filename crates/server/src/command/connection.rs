@@ -25,6 +25,7 @@ use crate::resource::buffers::Buffers;
 use crate::resource::by_id::ById;
 use crate::resource::contained::contained;
 use crate::resource::turns::{Turn, Turns};
+use crate::state::audit::{AuditEnd, SessionEnd};
 use crate::state::counters::{ChannelCounters, Client, happened};
 use crate::state::credits::CreditWindow;
 use crate::state::durable::Parting;
@@ -45,6 +46,8 @@ pub(crate) struct Disconnect(pub(crate) &'static str);
 pub(crate) struct Connection {
     pub(crate) id: u64,
     pub(crate) peer: String,
+    /// The same, for what outlives the connection.
+    pub(crate) caller: Arc<str>,
     pub(crate) address: AddressPrefix,
     pub(crate) local: String,
     pub(crate) shard: usize,
@@ -101,6 +104,7 @@ impl Connection {
         Rc::new(Connection {
             id: origin.id,
             address: AddressPrefix::of(&origin.peer),
+            caller: origin.peer.as_str().into(),
             peer: origin.peer,
             local: origin.local,
             shard: origin.shard,
@@ -378,7 +382,8 @@ impl Connection {
         for (_, channel) in self.channels.borrow_mut().drain() {
             happened(&self.server.counters.events.channels_lost);
             if channel.session.remove_channel(self.id) {
-                self.server.end_session(&channel.session, Parting::Lost);
+                let end = SessionEnd { by: AuditEnd::ConnectionLost, caller: Some(Arc::clone(&self.caller)) };
+                self.server.end_session(&channel.session, Parting::Lost, end);
             } else {
                 goes_on = true;
             }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use wire::command::logoff::LogoffResponse;
 
 use crate::command::context::{Context, Outcome, Reply};
+use crate::state::audit::{AuditEnd, SessionEnd};
 use crate::state::durable::Parting;
 
 pub(crate) async fn handle(context: &Context) -> Outcome {
@@ -19,7 +20,8 @@ pub(crate) async fn handle(context: &Context) -> Outcome {
     );
     context.connection.channels.borrow_mut().remove(&session.id);
     // "If Open.IsDurable is TRUE", or resilient, it waits for its client like after a lost connection.
-    let rest = server.part(&session, Parting::Lost);
+    let end = SessionEnd { by: AuditEnd::Logoff, caller: Some(Arc::clone(&context.connection.caller)) };
+    let rest = server.part(&session, Parting::Lost, end);
     server.close_soon(rest).await;
     let mut body = Vec::new();
     LogoffResponse.encode(&mut body);

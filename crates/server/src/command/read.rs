@@ -86,6 +86,7 @@ pub(crate) async fn handle(context: &Context, request: ReadRequest<'_>) -> Outco
         }
     };
     file.position.store(offset + count as u64, Ordering::Relaxed);
+    file.audited.read(open.tree.audit(), count as u64);
     buffer[start..data].copy_from_slice(&ReadResponse::to_bytes(count as u32));
     // StructureSize counts one byte of the buffer.
     let end = data + count.max(1);

@@ -26,6 +26,7 @@ use wire::status::Status;
 
 use crate::command::context::{Context, Outcome, Reply};
 use crate::command::setup::{Purpose, SetupInProgress};
+use crate::state::audit::AuditEnd;
 use crate::state::configuration::{Anonymous, Configuration, Principal, Sealing, Signing};
 use crate::state::counters::happened;
 use crate::state::durable::Parting;
@@ -64,6 +65,9 @@ pub(crate) async fn handle(context: &Context, message: &[u8]) -> Outcome {
     };
     setup.hash(message);
     let named = setup.acceptor.claimed_user(request.security_buffer).filter(|user| !user.is_empty());
+    if let Some(user) = named.as_deref().filter(|_| configuration.audits_sign_in(None)) {
+        context.in_flight.note_claimed_user(user);
+    }
     let attempt = match &named {
         Some(user) => Some(take_turn(context, user).await?),
         None => None,
@@ -186,7 +190,7 @@ impl SetupInProgress {
         match (self.purpose, &context.channel, failure) {
             // A LOGOFF with this proof could end it, too.
             (Purpose::Renew { .. }, Some(channel), _) if context.proof.check_session(&channel.session).is_ok() => {
-                context.server().end_session(&channel.session, Parting::Expelled)
+                context.server().end_session(&channel.session, Parting::Expelled, AuditEnd::SignInFailed)
             }
             // The anonymous user is another one than the session's.
             (Purpose::Bind(_), _, LogonFailure::Anonymous) => return Status::NOT_SUPPORTED,
@@ -338,7 +342,7 @@ fn check_secret(server: &Arc<Shared>, session: &Arc<Session>) -> Result<(), Stat
     if server.configuration.load().principals.iter().any(|principal| user.is_still(principal)) {
         return Ok(());
     }
-    server.end_session(session, Parting::Expelled);
+    server.end_session(session, Parting::Expelled, AuditEnd::Configuration);
     Err(Status::LOGON_FAILURE)
 }
 
@@ -351,7 +355,7 @@ async fn end_previous(context: &Context, previous: SessionId, user: &User) {
     if session.user.load().sid() != user.sid() {
         return;
     }
-    let rest = server.part(&session, Parting::Lost);
+    let rest = server.part(&session, Parting::Lost, AuditEnd::NewSession);
     server.close_soon(rest).await;
 }
 

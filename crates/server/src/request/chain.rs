@@ -21,6 +21,7 @@ use crate::command::proof::Proof;
 use crate::command::{self, cancel, ioctl};
 use crate::request::admission::{Carried, Relation, Request, payload_bytes};
 use crate::request::answer::{self, LongAnswer};
+use crate::request::audit::{self, Audited, Seen};
 use crate::request::counting;
 use crate::request::inbox::Kept;
 use crate::request::responder::Responder;
@@ -196,6 +197,7 @@ pub(crate) async fn run(responder: Rc<Responder>, chain: Chain) {
             in_flight.note_waited(Wait::Budget, chain.held_back);
         }
         let mut tree;
+        let mut audited = None;
         // What is related to nothing before it begins anew (3.3.5.2.7.1).
         if !request.is_related() {
             carried = Carried::default();
@@ -209,6 +211,7 @@ pub(crate) async fn run(responder: Rc<Responder>, chain: Chain) {
                 tree = context.tree.clone();
                 carried.open = context.open.as_ref().map(|open| open.id).or(carried.open);
                 let message = &chain.bytes[request.range.clone()];
+                audited = Audited::of(&responder, request, &context, message);
                 let asked = asked_bytes(request.header.command, message, position == last);
                 let answers = response.length() + asked;
                 match request.enter_channel_sequence(&context) {
@@ -235,11 +238,15 @@ pub(crate) async fn run(responder: Rc<Responder>, chain: Chain) {
         request.note_open(&outcome);
         returned.extend(outcome.as_mut().ok().and_then(|reply| reply.returned.take()));
         tree = tree.or_else(|| request.connected(&outcome));
+        let message = &chain.bytes[request.range.clone()];
+        let seen = Seen { message, outcome: &outcome, in_flight: &in_flight, tree: tree.as_deref() };
+        let told = audited.and_then(|audited| audited.event(&seen));
         let mut counted = request.answered(&chain.bytes, &outcome, &in_flight);
         counted.sent_bytes = request.push_response(&responder, outcome, &mut response, &chain, &in_flight);
         let now = Instant::now();
         counted.time = now.saturating_duration_since(std::mem::replace(&mut begun, now));
         counting::count(&responder, request.channel.as_deref(), tree.as_deref(), &counted);
+        audit::tell(&responder, told, counted.time);
         // What comes in and goes out, and the first request, the connection has counted or will.
         let own = if position > 0 { LONG_REQUEST_COST } else { 0 };
         in_flight.spend(&responder.turn);

@@ -81,6 +81,7 @@ fn read(responder: &Responder, message: &mut [u8], header: &Header, proof: &Proo
     };
     paid.keep(count as u64);
     file.position.store(request.offset + count as u64, Ordering::Relaxed);
+    file.audited.read(open.tree.audit(), count as u64);
     let (received, sent) = (message.len() as u64, (RESPONSE_BYTES + count) as u64);
     responder.tally.note(&channel, &open.tree, &Moved { api: Api::Read, data: count as u64, received, sent });
     Some(())
@@ -227,6 +228,7 @@ fn write(responder: &Responder, message: &mut [u8], header: &Header, proof: &Pro
     queue_write_response(responder, &channel, header, request.data.len(), Protect { credits, shield })?;
     paid.keep(u64::MAX);
     file.position.store(end, Ordering::Relaxed);
+    file.audited.wrote(open.tree.audit(), request.data.len() as u64);
     responder.turn.spend_on(|| written::wrote(&responder.server, &open, header.session_id));
     let (data, received) = (request.data.len() as u64, message_length as u64);
     let moved = Moved { api: Api::Write, data, received, sent: RESPONSE_BYTES as u64 };

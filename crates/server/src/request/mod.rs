@@ -2,6 +2,7 @@
 
 pub(crate) mod admission;
 pub(crate) mod answer;
+mod audit;
 pub(crate) mod chain;
 #[cfg(test)]
 pub(crate) mod chain_tests;

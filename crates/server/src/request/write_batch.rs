@@ -221,6 +221,9 @@ impl Write {
     fn make(&self, bytes: &[u8], server: &Arc<Shared>) -> Made {
         let Ok(file) = self.open.file() else { return Made { outcome: Err(Error::Gone), cost: 0 } };
         let outcome = file.node.write_at(bytes.get(self.data.clone()).unwrap_or_default(), self.offset);
+        if outcome.is_ok() {
+            file.audited.wrote(self.open.tree.audit(), self.data.len() as u64);
+        }
         file.restore_frozen_times();
         // What failed may have been made in part, and so may what its client waits for no longer.
         Made { outcome, cost: breaks::data_changed(server, file) }

@@ -8,6 +8,10 @@ pub use secure::Secret;
 use store::Store;
 
 pub use crate::resource::rate_limit::{Rate, RequestRate};
+pub use crate::state::audit::{
+    AuditActor, AuditArming, AuditCategory, AuditClass, AuditClasses, AuditCounts, AuditEnd, AuditEvent, AuditIds,
+    AuditMoved, AuditPlace, AuditProof, AuditSink, UnknownClass,
+};
 pub use crate::state::share_limit::{
     AccountLimit, Delayed, LimitOf, LimitUse, OpenLimits, ShareLimit, ShareRates, UsedUp,
 };
@@ -89,6 +93,8 @@ pub struct Share {
     pub continuously_available: bool,
     /// List only what the reader may read (MS-SMB2 3.3.1.6 Share.DoAccessBasedDirectoryEnumeration).
     pub access_based: bool,
+    /// What of it is audited.
+    pub audit: AuditClasses,
     /// What may be done with it in a second, and what of that was done. It stays the same `Arc` as long as the store does.
     pub limit: Arc<ShareLimit>,
 }
@@ -209,6 +215,7 @@ impl fmt::Debug for Share {
             .field("seal_required", &self.seal_required)
             .field("continuously_available", &self.continuously_available)
             .field("access_based", &self.access_based)
+            .field("audit", &self.audit)
             .field("limit", &self.limit)
             .finish_non_exhaustive()
     }

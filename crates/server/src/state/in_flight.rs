@@ -53,6 +53,8 @@ pub(crate) struct InFlight {
     waited: Cell<Waits>,
     /// The limit of its share that it waited for first.
     throttle: Cell<Option<Throttle>>,
+    /// Whom a client who signs in says it is, where that is audited.
+    claimed_user: RefCell<Option<Box<str>>>,
     cancel: Notify,
     interim: Notify,
 }
@@ -78,9 +80,19 @@ impl InFlight {
             waiting_since: Cell::new(None),
             waited: Cell::default(),
             throttle: Cell::new(None),
+            claimed_user: RefCell::default(),
             cancel: Notify::new(),
             interim: Notify::new(),
         })
+    }
+
+    /// Notes whom a client who signs in says it is.
+    pub(crate) fn note_claimed_user(&self, user: &str) {
+        *self.claimed_user.borrow_mut() = Some(user.into());
+    }
+
+    pub(crate) fn claimed_user(&self) -> Option<Box<str>> {
+        self.claimed_user.borrow().clone()
     }
 
     /// Asks for an interim answer at once: the request waits for something that another client does. Refused where more of its chain

@@ -3,6 +3,8 @@
 
 pub(crate) mod access;
 pub(crate) mod attributes;
+pub(crate) mod audit;
+pub(crate) mod auditing;
 pub(crate) mod authorization;
 #[cfg(test)]
 pub(crate) mod authorization_tests;
@@ -36,6 +38,7 @@ pub(crate) mod open_id;
 pub(crate) mod open_path;
 #[cfg(test)]
 pub(crate) mod open_path_tests;
+pub(crate) mod parting;
 pub(crate) mod passed_on;
 pub(crate) mod pending_open;
 pub(crate) mod pipe;

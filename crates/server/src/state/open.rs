@@ -11,6 +11,7 @@ use wire::fscc::file::ModeFlags;
 use wire::status::Status;
 
 use crate::resource::budgets::Held;
+use crate::state::audit::{EndCell, OpenTotals};
 use crate::state::authorization::GrantedAccess;
 use crate::state::caching::{Actor, LeaseId};
 use crate::state::channel_sequence::ChannelSequence;
@@ -42,6 +43,10 @@ pub(crate) struct Open {
     pub(crate) target: Target,
     pub(crate) granted: GrantedAccess,
     pub(crate) opened: Instant,
+    /// The client's address and port, unless the open survived the server.
+    pub(crate) caller: Option<Arc<str>>,
+    /// What ends it.
+    pub(crate) end: EndCell,
     closed: AtomicBool,
     /// What waits for a limit of the share.
     pub(crate) unbegun: Unbegun,
@@ -84,6 +89,8 @@ pub(crate) struct FileOpen {
     pub(crate) parent_lease: Option<LeaseId>,
     /// Data was written through it, which its directory shows when it is closed.
     pub(crate) has_written: AtomicBool,
+    /// What was read and written through it while that was audited.
+    pub(crate) audited: OpenTotals,
     /// Which times of the file this open has frozen (-1) in FileBasicInformation.
     pub(crate) frozen_times: HeldTimes,
     pub(crate) durability: Durability,
@@ -117,10 +124,17 @@ impl Open {
             target,
             granted,
             opened: Instant::now(),
+            caller: None,
+            end: EndCell::default(),
             closed: AtomicBool::new(false),
             unbegun: Unbegun::default(),
             ending: AtomicBool::new(false),
         }
+    }
+
+    /// The same, which a client at this address has made.
+    pub(crate) fn called_from(self, caller: &Arc<str>) -> Self {
+        Open { caller: Some(Arc::clone(caller)), ..self }
     }
 
     /// The file part: a pipe is no file.

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use store::{Error, Kind, Node, Resolved, SharePath, Store, Use};
 
+use crate::state::auditing::of_open;
 use crate::state::breaks;
 use crate::state::caching::LeaseId;
 use crate::state::files::{FileEntry, Link, Removal};
-use crate::state::open::whereabouts;
+use crate::state::open::{Open, whereabouts};
 use crate::state::open_path::OpenPath;
 use crate::state::shared::Shared;
 use crate::state::tree::Tree;
@@ -21,6 +22,16 @@ pub(crate) struct LastOpen {
     pub(crate) tree: Arc<Tree>,
     /// The lease of the directory it stands in, where the open's client named one.
     pub(crate) parent_lease: Option<LeaseId>,
+    /// The open, where it ends by itself and not with a CREATE that is undone.
+    pub(crate) open: Option<Arc<Open>>,
+}
+
+/// What came of a removal.
+pub(crate) enum Fate {
+    /// It is gone.
+    Removed,
+    /// It was not removed, and need not be: a directory was filled meanwhile, or another program took it away.
+    Stays(Error),
 }
 
 /// What was removed: through which share, where it stood, and what the disk has to keep for that: the directory, or a stream's file.
@@ -37,18 +48,37 @@ impl LastOpen {
         let mut next = first;
         while next != Removal::Nothing {
             // A failure is in the log.
-            let _ = self.remove(server, &next);
+            let _ = self.remove(server, file, &next);
             next = server.files.removed(file, &next);
         }
     }
 
     /// Removes one of these. Nobody else has the name until [`FileTable::removed`](crate::state::files::FileTable::removed) was told. May wait for the store.
     /// Fails where it is still there, which is then in the log.
-    pub(crate) fn remove(&self, server: &Arc<Shared>, removal: &Removal) -> Result<(), Error> {
+    pub(crate) fn remove(&self, server: &Arc<Shared>, file: &Arc<FileEntry>, removal: &Removal) -> Result<(), Error> {
         let Some(store) = self.tree.store() else { return Ok(()) };
+        if *removal == Removal::Nothing {
+            return Ok(());
+        }
+        let name = self.name_of(removal);
+        let fate = self.try_to_remove(server, store, removal);
+        let outcome = fate.as_ref().map_or_else(|error| Err(*error), |_| Ok(()));
+        of_open::removed(server, self, file, (removal, &name), fate);
+        outcome
+    }
+
+    /// What is removed, as clients name it.
+    fn name_of(&self, removal: &Removal) -> String {
+        match removal {
+            Removal::Nothing | Removal::File(_) => self.path.now().as_str().to_owned(),
+            Removal::Stream(stream) => format!("{}:{stream}", self.path.now().as_str()),
+        }
+    }
+
+    fn try_to_remove(&self, server: &Arc<Shared>, store: &Arc<dyn Store>, removal: &Removal) -> Result<Fate, Error> {
         let path = SharePath::clone(&self.path.now());
         let removed = match removal {
-            Removal::Nothing => return Ok(()),
+            Removal::Nothing => return Ok(Fate::Removed),
             Removal::File(link) => self.remove_file(server, store, path, link.as_ref()),
             Removal::Stream(name) => self.remove_stream(server, store, path, name),
         };
@@ -65,11 +95,11 @@ impl LastOpen {
         let kept = removed.and_then(|from| if self.tree.is_continuous { from.sync() } else { Ok(()) });
         let share = &self.tree.share;
         match kept {
-            Ok(()) => Ok(()),
+            Ok(()) => Ok(Fate::Removed),
             // A directory that was filled meanwhile stays (MS-FSA 2.1.5.5), and what another program took away is gone.
             Err(error @ (Error::NotEmpty | Error::NotFound | Error::PathNotFound | Error::Gone)) => {
                 tracing::debug!(%error, %share, "delete on close did nothing");
-                Ok(())
+                Ok(Fate::Stays(error))
             }
             Err(error) => {
                 let path = self.path.name();

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 use crate::resource::pool::QueueKey;
+use crate::state::audit::AuditEnd;
 use crate::state::shared::Shared;
 
 /// How often a record that could not be removed is tried again.
@@ -19,6 +20,7 @@ pub(crate) async fn scavenge(server: Arc<Shared>) {
     loop {
         let expired = server.durables.take_expired(Instant::now());
         for open in &expired {
+            open.end.say(AuditEnd::NotReclaimed);
             tracing::info!(name: "open_expired", open = open.id.0, user = %open.user.name, share = %open.tree.share, "an open was not reclaimed in time");
         }
         server.close_on_pool(expired);

@@ -446,14 +446,14 @@ impl Session {
         channels.closed
     }
 
-    /// Ends the session and gives its opens, for closing or keeping. Only the first call gives any.
+    /// Ends the session and gives its opens, for closing or keeping; `None` where it has ended before.
     #[must_use]
-    pub(crate) fn end(&self) -> Vec<Arc<Open>> {
+    pub(crate) fn end(&self) -> Option<Vec<Arc<Open>>> {
         if !self.state.end() {
-            return Vec::new();
+            return None;
         }
         self.trees.lock().clear();
-        self.take_opens()
+        Some(self.take_opens())
     }
 
     /// In the order in which they were made.

@@ -10,11 +10,12 @@ use tokio::sync::Semaphore;
 use crate::resource::budgets::Budgets;
 use crate::resource::capacity::Capacity;
 use crate::resource::pool::Pool;
+use crate::state::audit::Audit;
 use crate::state::clients::Clients;
 use crate::state::configuration::Configuration;
 use crate::state::counters::Counters;
 use crate::state::descriptors::Descriptors;
-use crate::state::durable::{Durables, Parting};
+use crate::state::durable::Durables;
 use crate::state::files::FileTable;
 use crate::state::interfaces::Interfaces;
 use crate::state::login_throttle::LoginThrottle;
@@ -23,7 +24,6 @@ use crate::state::open::Open;
 use crate::state::open_id::OpenId;
 use crate::state::placement::Placement;
 use crate::state::roll_call::RollCall;
-use crate::state::session::Session;
 use crate::state::session_link::SessionLink;
 use crate::state::sessions::Sessions;
 use crate::state::strangers::Strangers;
@@ -58,6 +58,8 @@ pub(crate) struct Shared {
     pub(crate) roll_call: RollCall,
     /// What it has done.
     pub(crate) counters: Arc<Counters>,
+    /// Who is told what of that.
+    pub(crate) audit: Audit,
     next_open: AtomicU64,
 }
 
@@ -95,6 +97,7 @@ impl Shared {
             placement: Placement::new(shards),
             roll_call: RollCall::new(shards),
             counters: Counters::new(shards),
+            audit: Audit::default(),
             next_open: AtomicU64::new(u64::from(u32::from_le_bytes(chance)) << 24 | 1),
         }
     }
@@ -131,19 +134,5 @@ impl Shared {
     /// Opens that are new from now on have other numbers than `id`, and than those before it.
     pub(crate) fn number_opens_after(&self, id: u64) {
         self.next_open.fetch_max(id.saturating_add(1), Ordering::Relaxed);
-    }
-
-    /// Forgets a session, and keeps what of it outlives it; gives the rest, for closing.
-    #[must_use]
-    pub(crate) fn part(&self, session: &Session, parting: Parting) -> Vec<Arc<Open>> {
-        self.sessions.remove(session.id);
-        let opens = session.end();
-        for channel in session.channels() {
-            self.clients.leave(session.id, &channel.mailbox);
-        }
-        match parting {
-            Parting::Lost => self.durables.keep(opens),
-            Parting::Expelled => opens,
-        }
     }
 }

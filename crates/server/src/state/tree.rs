@@ -1,13 +1,14 @@
 //! A tree connect: one session's way to one share (MS-SMB2 3.3.1.9).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use store::Store;
 use wire::ids::TreeId;
 use wire::security::access;
 use wire::status::Status;
 
+use crate::state::audit::{AuditClass, AuditClasses};
 use crate::state::configuration;
 use crate::state::share_limit::TreeLimit;
 use crate::state::user::UserId;
@@ -36,6 +37,8 @@ pub(crate) struct Tree {
     read_only: AtomicBool,
     seal_required: AtomicBool,
     access_based: AtomicBool,
+    /// What of it is audited.
+    audit: AtomicU8,
     /// Nothing on `IPC$`.
     limit: Option<TreeLimit>,
 }
@@ -58,6 +61,7 @@ impl Tree {
             read_only: AtomicBool::new(share.read_only),
             seal_required: AtomicBool::new(share.seal_required),
             access_based: AtomicBool::new(share.access_based),
+            audit: AtomicU8::new(share.audit.bits()),
             limit: Some(TreeLimit::of(&share.limit, user)),
         }
     }
@@ -73,6 +77,7 @@ impl Tree {
             read_only: AtomicBool::new(false),
             seal_required: AtomicBool::new(false),
             access_based: AtomicBool::new(false),
+            audit: AtomicU8::new(0),
             limit: None,
         }
     }
@@ -113,6 +118,16 @@ impl Tree {
         self.access_based.load(Ordering::Relaxed)
     }
 
+    /// What of its share is audited now.
+    pub(crate) fn audit(&self) -> AuditClasses {
+        AuditClasses::from_bits(self.audit.load(Ordering::Relaxed))
+    }
+
+    /// True where this class of what is done through it is audited.
+    pub(crate) fn audits(&self, class: AuditClass) -> bool {
+        self.audit().contains(class)
+    }
+
     /// The store, where the tree is on files.
     pub(crate) fn store(&self) -> Option<&Arc<dyn Store>> {
         match &self.backing {
@@ -130,6 +145,7 @@ impl Tree {
                 self.read_only.store(share.read_only, Ordering::Relaxed);
                 self.seal_required.store(share.seal_required, Ordering::Relaxed);
                 self.access_based.store(share.access_based, Ordering::Relaxed);
+                self.audit.store(share.audit.bits(), Ordering::Relaxed);
                 Arc::ptr_eq(store, &share.store)
             }
         }

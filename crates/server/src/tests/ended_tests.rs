@@ -85,7 +85,11 @@ async fn end(
     };
     match message {
         Some(mut message) => peer.process(&mut message).unwrap(),
-        None => server.end_session(&server.sessions.find(peer.session_id).unwrap(), Parting::Expelled),
+        None => server.end_session(
+            &server.sessions.find(peer.session_id).unwrap(),
+            Parting::Expelled,
+            crate::state::audit::AuditEnd::Server,
+        ),
     }
     keeper.makes_way().await;
     let mut refusal = None;
@@ -189,7 +193,11 @@ async fn a_connection_whose_sessions_are_ended_elsewhere_ends() {
     let peer = Peer::sign_in(&server).await;
     let is_over = || peer.connection.serves_nobody(Duration::MAX);
     assert!(!is_over() && !is_over());
-    server.end_session(&server.sessions.find(peer.session_id).unwrap(), Parting::Expelled);
+    server.end_session(
+        &server.sessions.find(peer.session_id).unwrap(),
+        Parting::Expelled,
+        crate::state::audit::AuditEnd::Server,
+    );
     assert!(!is_over(), "its client may sign in again");
     assert!(is_over());
 }
@@ -198,7 +206,11 @@ async fn a_connection_whose_sessions_are_ended_elsewhere_ends() {
 async fn a_connection_whose_client_signs_in_again_in_time_stays() {
     let server = server(Signing::Enabled);
     let mut peer = Peer::sign_in(&server).await;
-    server.end_session(&server.sessions.find(peer.session_id).unwrap(), Parting::Expelled);
+    server.end_session(
+        &server.sessions.find(peer.session_id).unwrap(),
+        Parting::Expelled,
+        crate::state::audit::AuditEnd::Server,
+    );
     assert!(!peer.connection.serves_nobody(Duration::MAX));
     peer.begin_sign_in().await;
     assert!(!peer.connection.serves_nobody(Duration::MAX), "it is about to");
@@ -212,7 +224,11 @@ async fn an_old_connection_has_as_long_to_sign_in_anew_as_a_young_one() {
     let mut peer = Peer::sign_in(&server).await;
     std::thread::sleep(2 * PATIENCE);
     assert!(!peer.connection.serves_nobody(PATIENCE));
-    server.end_session(&server.sessions.find(peer.session_id).unwrap(), Parting::Expelled);
+    server.end_session(
+        &server.sessions.find(peer.session_id).unwrap(),
+        Parting::Expelled,
+        crate::state::audit::AuditEnd::Server,
+    );
     peer.begin_sign_in().await;
     assert!(!peer.connection.serves_nobody(PATIENCE), "it is about to");
     std::thread::sleep(2 * PATIENCE);

@@ -117,7 +117,11 @@ async fn who_was_thrown_out_hears_no_break_of_the_users_other_connections() {
     let thief = Peer::sign_in(&server).await;
     let stays = Peer::sign_in(&server).await;
     let mut holder = Peer::sign_in(&server).await;
-    server.end_session(&server.sessions.find(thief.session_id).unwrap(), Parting::Expelled);
+    server.end_session(
+        &server.sessions.find(thief.session_id).unwrap(),
+        Parting::Expelled,
+        crate::state::audit::AuditEnd::Server,
+    );
     assert_eq!(held(&leased(&mut holder, "file", &lease(KEY, READ_HANDLE, None)).await).1, READ_HANDLE);
     let mut writer = Peer::sign_in_as(&server, Terms { client: Guid([3; 16]), ..Terms::default() }).await;
     let file = writer.open("file").await;

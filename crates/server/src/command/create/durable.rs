@@ -18,6 +18,7 @@ use wire::status::Status;
 use crate::command::context::{Context, Outcome, Reply};
 use crate::command::recorded::{note_change, note_growth};
 use crate::state::attributes;
+use crate::state::audit::AuditEnd;
 use crate::state::authorization::{GrantedAccess, Request, Way, authorize, may_look};
 use crate::state::breaks::Returned;
 use crate::state::caching::{Granted, Held, LOOK_COST};
@@ -419,6 +420,7 @@ pub(super) async fn end_former(context: &Context, former: &Former, plan: &Plan) 
 async fn close(context: &Context, open: &Arc<Open>) -> Result<(), Refusal> {
     let server = Arc::clone(context.server());
     if let Some(open) = server.take_open(open.id, &open.line) {
+        open.end.say(AuditEnd::AppInstance);
         server.close_soon(vec![open]).await;
     }
     Ok(())
@@ -504,6 +506,7 @@ async fn hand_over(
     let target = Target::File(Arc::clone(file));
     let user = session.user.load_full();
     let open = Open::new(lost.id, Arc::clone(&lost.line), user, Arc::clone(tree), target, granted);
+    let open = open.called_from(&context.connection.caller);
     let (open, durables) = (Arc::new(open), &context.server().durables);
     come_behind_changes(context, lost).await?;
     durables.reclaim(lost, session.state())?;

@@ -222,6 +222,7 @@ impl Drop for Entered<'_> {
             path: Arc::clone(&self.path),
             tree: Arc::clone(tree),
             parent_lease: self.parent_lease,
+            open: None,
         };
         let (file, pool) = (Arc::clone(&self.file), server.pool.clone());
         let turn = self.context.queue_key_at(Device::Volume(last.base.identity().volume));

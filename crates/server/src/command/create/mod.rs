@@ -25,6 +25,7 @@ use crate::resource::budget::Charge;
 use crate::resource::budgets::{self, Held};
 use crate::resource::turns::LONG_REQUEST_COST;
 use crate::state::attributes;
+use crate::state::audit::OpenTotals;
 use crate::state::authorization::GrantedAccess;
 use crate::state::caching::{ACKNOWLEDGE_WITHIN, Granted};
 use crate::state::channel_sequence::ChannelSequence;
@@ -367,6 +368,7 @@ fn make_open(
         actor: plan.actor(id),
         parent_lease: plan.parent_lease,
         has_written: AtomicBool::new(plan.overwrites() && action != CreateAction::CREATED),
+        audited: OpenTotals::default(),
         frozen_times: HeldTimes::default(),
         durability: durable.durability(context, action),
         untold: Untold::default(),
@@ -390,7 +392,8 @@ fn keep(
 ) -> Result<Arc<Open>, Refusal> {
     let session = context.session()?;
     let tree = Arc::clone(context.tree()?);
-    let open = Arc::new(Open::new(id, line, session.user.load_full(), tree, target, granted));
+    let open = Open::new(id, line, session.user.load_full(), tree, target, granted);
+    let open = Arc::new(open.called_from(&context.connection.caller));
     if let Err(status) = session.add_open(Arc::clone(&open)) {
         if let Ok(file) = open.file() {
             file.delete_on_close.fetch_and(action == CreateAction::CREATED, Ordering::Relaxed);

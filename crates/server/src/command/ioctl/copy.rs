@@ -151,6 +151,7 @@ impl Copy {
             if let Err(status) = self.copy_chunk(&chunk) {
                 return ControlFlow::Break((self.result, status));
             }
+            self.note_audited(u64::from(chunk.length));
             self.result.chunks += 1;
             self.result.total_bytes += chunk.length;
             if u64::from(self.result.total_bytes - before) >= COPY_STEP_BYTES && !self.chunks.is_empty() {
@@ -158,6 +159,14 @@ impl Copy {
             }
         }
         ControlFlow::Break((self.result, Status::SUCCESS))
+    }
+
+    /// What is copied is read through one open and written through the other.
+    fn note_audited(&self, bytes: u64) {
+        if let (Ok(source), Ok(target)) = (self.source.file(), self.target.file()) {
+            source.audited.read(self.source.tree.audit(), bytes);
+            target.audited.wrote(self.target.tree.audit(), bytes);
+        }
     }
 
     fn copy_chunk(&self, chunk: &Chunk) -> Result<(), Status> {

@@ -117,6 +117,8 @@ impl Sharing {
         while !self.to.is_empty() && room > 0 {
             let left = self.to.end - self.to.start;
             let done = Node::clone_from(&*target.node, &*source.node, self.from, self.to.start, left)?;
+            source.audited.read(self.source.tree.audit(), done);
+            target.audited.wrote(self.target.tree.audit(), done);
             self.from += done;
             self.to.start += done;
             room = room.saturating_sub(done.max(PART_COST_BYTES));

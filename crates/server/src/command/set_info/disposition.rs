@@ -14,6 +14,7 @@ use super::{Job, begin_name_change, change, change_by_name, require_length};
 use crate::command::breaking;
 use crate::command::context::Context;
 use crate::command::recorded;
+use crate::state::auditing::of_open;
 use crate::state::open::Open;
 use crate::state::refusal::Refusal;
 
@@ -88,6 +89,7 @@ impl Was {
         let Ok(file) = self.open.file() else { return };
         if file.goes() != self.pending {
             file.file.set_delete_pending(self.open.id, &file.stream_name(), self.pending);
+            of_open::armed(&self.open, file, self.pending);
         }
         file.delete_on_close.store(self.delete_on_close, Ordering::Relaxed);
     }
@@ -119,8 +121,10 @@ fn apply(job: &Job, flags: DispositionFlags) -> Result<(), Refusal> {
         file.delete_on_close.store(delete, Ordering::Relaxed);
     } else if delete && file.stream.is_none() && flags.contains(DispositionFlags::POSIX_SEMANTICS) {
         file.file.unlink_with(job.open.id);
+        of_open::armed(&job.open, file, true);
     } else {
         file.file.set_delete_pending(job.open.id, &file.stream_name(), delete);
+        of_open::armed(&job.open, file, delete);
     }
     if goes {
         job.server.watches.directory_goes(file.node.identity());

@@ -342,7 +342,7 @@ fn a_lost_session_is_in_the_way_of_others_until_its_writes_are_made() {
         served.send(&[write]).await;
         let server = Arc::clone(&served.server);
         let session = server.sessions.find(served.peer.session_id).unwrap();
-        server.end_session(&session, crate::state::durable::Parting::Lost);
+        server.end_session(&session, crate::state::durable::Parting::Lost, crate::state::audit::AuditEnd::Server);
         assert_eq!(server.files.claims(), 2);
         assert!(server.pool.work_once(), "the write");
         while server.pool.work_once() {}

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use store::{Error, Waits};
 
 use crate::resource::pool::{Device, Job, QueueKey};
+use crate::state::auditing::of_open;
 use crate::state::breaks;
 use crate::state::files::{Change, Removal};
 use crate::state::open::{FileOpen, Open, Target};
@@ -174,7 +175,7 @@ impl Closing {
                 left(removal, is_recorded)
             }
             (Target::File(file), Step::Remove { removal, is_recorded }) => {
-                let removed = last(&open, file).remove(server, &removal);
+                let removed = last(&open, file).remove(server, &file.file, &removal);
                 self.outcome = std::mem::replace(&mut self.outcome, Ok(())).and(removed);
                 if is_recorded { Step::ForgetLast { removal } } else { Step::Removed { removal } }
             }
@@ -211,7 +212,9 @@ fn leave(server: &Arc<Shared>, open: &Open, file: &FileOpen, is_recorded: bool) 
         breaks::looks_different(server, open);
     }
     server.watches.closed(open, file);
+    of_open::closed(server, open, file);
     if deletes {
+        of_open::armed(open, file, true);
         file.learn_links();
     }
     let removal = server.files.leave(&file.file, open.id, deletes);
@@ -232,12 +235,13 @@ fn left(removal: Removal, is_recorded: bool) -> Step {
     }
 }
 
-fn last(open: &Open, file: &FileOpen) -> LastOpen {
+fn last(open: &Arc<Open>, file: &FileOpen) -> LastOpen {
     LastOpen {
         base: Arc::clone(file.base()),
         path: Arc::clone(&file.path),
         tree: Arc::clone(&open.tree),
         parent_lease: file.parent_lease,
+        open: Some(Arc::clone(open)),
     }
 }
 

@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 
 use super::Closing;
 use crate::resource::pool::{Device, QueueKey};
+use crate::state::audit::{AuditEnd, SessionEnd};
 use crate::state::durable::{Farewell, Keeping, Parting};
 use crate::state::files::Then;
 use crate::state::open::Open;
@@ -34,6 +35,7 @@ impl Shared {
             Keeping::Resilient(_) => Farewell::CachesNothing,
             Keeping::Not | Keeping::Durable(_) => match self.durables.take(id) {
                 Some(open) => {
+                    open.end.say(AuditEnd::GaveWay);
                     self.close_on_pool(vec![open]);
                     Farewell::Closing
                 }
@@ -43,8 +45,8 @@ impl Shared {
     }
 
     /// Forgets a session ([`Shared::part`]), and closes on the pool what does not outlive it.
-    pub(crate) fn end_session(self: &Arc<Self>, session: &Session, parting: Parting) {
-        let rest = self.part(session, parting);
+    pub(crate) fn end_session(self: &Arc<Self>, session: &Session, parting: Parting, end: impl Into<SessionEnd>) {
+        let rest = self.part(session, parting, end);
         self.close_on_pool(rest);
     }
 

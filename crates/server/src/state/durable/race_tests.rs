@@ -167,7 +167,7 @@ fn the_guid_of_an_open_between_two_sessions_is_taken() {
         let mut peer = Peer::sign_in(&server).await;
         let id = create(&mut peer, "file", &v2(0, GUID)).await.file_id();
         let session = server.sessions.find(peer.session_id).unwrap();
-        let under_way = session.end();
+        let under_way = session.end().unwrap();
         assert!(matches!(claim(&server, peer.terms.client), Claimed::UnderWay));
         assert_eq!(server.durables.keep(under_way).len(), 0);
         let Claimed::Done(open) = claim(&server, peer.terms.client) else { panic!("it waits") };

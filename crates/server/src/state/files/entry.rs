@@ -16,6 +16,7 @@ use super::{Link, now};
 use crate::resource::budget::Budget;
 use crate::resource::budgets::UserBudgets;
 use crate::resource::rate_limit::MadeOnUse;
+use crate::state::audit::Armings;
 use crate::state::caching::{Actor, Granted, Held, Holder, LOOK_COST, LeaseId, NoticeKind, Notices, Operation};
 use crate::state::files::share_modes::Modes;
 use crate::state::locks::{LockRefusal, QueuedLock, RangeLock, RangeLocks, Ticket};
@@ -37,6 +38,8 @@ pub(crate) struct FileEntry {
     pub(super) under_way: UnderWay,
     /// What was taken of the limit that each file of its share has.
     pub(crate) taken: MadeOnUse,
+    /// Who has said that it goes, where that is audited.
+    pub(crate) armings: Armings,
 }
 
 /// Another share's store, and a file's old and new name there.
@@ -51,6 +54,7 @@ impl FileEntry {
             cached: AtomicBool::new(false),
             under_way: UnderWay::default(),
             taken: MadeOnUse::default(),
+            armings: Armings::default(),
         }
     }
 

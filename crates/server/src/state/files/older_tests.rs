@@ -113,7 +113,7 @@ async fn begin_and_be_lost(server: &Arc<Shared>, begun: Begun, file: &FileEntry)
             sleep(Duration::from_secs(1)).await;
         }
     }
-    server.end_session(&session, Parting::Lost);
+    server.end_session(&session, Parting::Lost, crate::state::audit::AuditEnd::Server);
 }
 
 /// The same for a file that somebody else has open to read: that one, and what waits for the disk.
@@ -144,7 +144,7 @@ fn what_goes_with_a_lost_session_is_gone_before_its_client_opens_it_anew() {
             lost.create("file", |request| request.options |= CreateOptions::DELETE_ON_CLOSE).await
         });
         assert_eq!(thawed(&server, opening).await.status(), Status::SUCCESS);
-        server.end_session(&session, Parting::Lost);
+        server.end_session(&session, Parting::Lost, crate::state::audit::AuditEnd::Server);
         // Others of its session's work are before it.
         let closes = server.pool.take_once().unwrap();
         let mut anew = Peer::sign_in(&server).await;
@@ -197,7 +197,7 @@ fn what_only_looks_whether_a_name_may_be_keeps_nobody_waiting() {
         Rename::encode("other", false, &mut link);
         spawn_local(async move { looks.set(file_id, FileClass::LINK, &link).await });
         sleep(Duration::from_secs(1)).await;
-        server.end_session(&session, Parting::Lost);
+        server.end_session(&session, Parting::Lost, crate::state::audit::AuditEnd::Server);
         let _looking = server.pool.take_once().expect("it looks");
         let mut anew = Peer::sign_in(&server).await;
         let opening = spawn_local(async move { anew.create("file", |_| {}).await.status() });

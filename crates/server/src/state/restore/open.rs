@@ -14,6 +14,7 @@ use wire::security::access::FILE_ALL;
 
 use crate::resource::budgets::Opened;
 use crate::state::access::usage;
+use crate::state::audit::OpenTotals;
 use crate::state::authorization::GrantedAccess;
 use crate::state::breaks;
 use crate::state::caching::{Actor, LeaseId, Wanted};
@@ -222,6 +223,7 @@ fn open_file(
         actor: Actor { open: OpenId(record.open), lease: wanted.lease() },
         parent_lease: None,
         has_written: AtomicBool::new(false),
+        audited: OpenTotals::default(),
         untold: Untold::default(),
         channel_sequence: ChannelSequence::default(),
         lock_sequences: LockSequences::recorded(&record.sequences),

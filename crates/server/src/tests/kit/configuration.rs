@@ -5,8 +5,8 @@ use std::sync::Arc;
 use store::{Belief, CacheBounds, CachedStore, Known, Store};
 
 use crate::admin::{
-    Account, Advertise, Anonymous, CHANNELS_DEFAULT, Configuration, Multichannel, Principal, PrincipalKind, Sealing,
-    Settings, Share, Signing, nt_hash,
+    Account, Advertise, Anonymous, AuditClasses, CHANNELS_DEFAULT, Configuration, Multichannel, Principal,
+    PrincipalKind, Sealing, Settings, Share, Signing, nt_hash,
 };
 
 /// The users. All have one password.
@@ -33,6 +33,7 @@ pub(crate) fn configuration(store: Arc<dyn Store>) -> Configuration {
         read_only: false,
         seal_required: false,
         access_based: false,
+        audit: AuditClasses::NONE,
         continuously_available: false,
         limit: Arc::default(),
     };

@@ -138,7 +138,7 @@ async fn a_lost_connection_ends_the_wait() {
         watcher.connection.in_flight.cancel_all();
         assert_eq!(watcher.receive().await.status(), Status::CANCELLED);
         let session = server.sessions.find(watcher.session_id).unwrap();
-        session.end().iter().for_each(|open| open.close(&server));
+        session.end().iter().flatten().for_each(|open| open.close(&server));
         assert!(server.watches.is_idle());
     })
     .await;
