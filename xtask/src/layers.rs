@@ -15,7 +15,7 @@ use crate::run::{Tally, root};
 const LAYERS: [&str; 6] = ["admin", "net", "request", "command", "state", "resource"];
 
 /// The crates whose circles are looked at: all that have more than a few files.
-const CRATES: [&str; 7] = ["wire", "secure", "store", "server", "client", "load", "control"];
+const CRATES: [&str; 9] = ["wire", "secure", "store", "server", "client", "load", "control", "insight", "web"];
 
 /// Files of one circle at most.
 const CIRCLE_FILES_MAX: usize = 5;

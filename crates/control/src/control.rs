@@ -16,6 +16,7 @@ use tracing::{info, warn};
 use crate::catalog::{self, Catalog, Dialect, Modes, NewShare, ShareRecord, Snapshot, Source, StoredSettings};
 use crate::rates::Limits;
 use crate::served_folder::{BeforeTouch, HANGS_AFTER};
+use crate::share_gauges::{Gauge, ShareGauges};
 use crate::stores::{Folders, Looks, Stores};
 use crate::views::ShareUse;
 use crate::{
@@ -62,6 +63,7 @@ pub struct Control {
     stores: Arc<Mutex<Stores>>,
     limits: Limits,
     problems: Vec<Problem>,
+    gauges: ShareGauges,
     /// What was read last. It counts until the catalog can be read again, whatever has become of that.
     known: Option<Arc<Snapshot>>,
     /// True where the open file took another's place and was not read yet.
@@ -94,6 +96,7 @@ impl Control {
             overrides,
             stores: Arc::new(Mutex::new(stores)),
             problems: Vec::new(),
+            gauges: ShareGauges::default(),
             known: None,
             is_replaced: false,
             version: None,
@@ -121,6 +124,7 @@ impl Control {
         let before = std::mem::take(&mut self.problems);
         let shares: Vec<Share> = snapshot.shares.iter().filter_map(|share| self.share(share, snapshot)).collect();
         self.tell_problems(&before);
+        self.gauges.replace(snapshot.shares.iter().map(|share| self.gauge(share, &shares)));
         let is_awaited = |share: &&ShareRecord| !shares.iter().any(|served| served.name == share.name);
         let awaited = snapshot.shares.iter().filter(is_awaited).map(|share| share.name.clone()).collect();
         let settings = settings(&self.settings_over(snapshot.settings.clone()), &self.overrides);
@@ -215,6 +219,11 @@ impl Control {
         self.known.iter().flat_map(|snapshot| &snapshot.shares).cloned().collect()
     }
 
+    /// What is known of the shares, for who looks often.
+    pub fn gauges(&self) -> ShareGauges {
+        self.gauges.clone()
+    }
+
     /// The folders of the shares.
     pub fn folders(&self) -> Folders {
         Folders(Arc::clone(&self.stores))
@@ -239,6 +248,18 @@ impl Control {
             audit: share.audit,
             limit: self.limits.of(share, snapshot),
         })
+    }
+
+    /// Where a share is read, of those that are `served`.
+    fn gauge(&self, share: &ShareRecord, served: &[Share]) -> Gauge {
+        Gauge {
+            share: share.name.clone(),
+            is_served: served.iter().any(|one| one.name == share.name),
+            provisioned: share.provisioned,
+            limits: share.limits,
+            limit: self.limits.known(share),
+            space: self.stores.lock().gauge(share),
+        }
     }
 
     /// Logs what is new about shares that are not served.

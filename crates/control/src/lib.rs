@@ -41,6 +41,7 @@ mod rates;
 mod region;
 mod reload;
 mod served_folder;
+mod share_gauges;
 mod size;
 mod sku;
 #[cfg(test)]
@@ -67,6 +68,7 @@ pub use provisioned::{Increases, Provision, ProvisionChanges, Provisioned};
 pub use provisioning::ProvisionModel;
 pub use region::Region;
 pub use reload::{Reloader, Told, reload};
+pub use share_gauges::{ShareGauges, ShareReading};
 pub use size::parse_size;
 pub use sku::{AccountKind, AccountPlan, Billing, Sku};
 pub use socket::{AdminSocket, Explain, Facts, LogFilter, Request, Seen, ask, ask_for_all, see};

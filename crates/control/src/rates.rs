@@ -53,6 +53,11 @@ impl Limits {
         Arc::clone(limit)
     }
 
+    /// What a share is limited by; `None` of one that was never served.
+    pub(crate) fn known(&self, share: &ShareRecord) -> Option<Arc<ShareLimit>> {
+        self.shares.get(&share.id).cloned()
+    }
+
     /// How the requests of a share have met its limits; `None` of one that was never served.
     pub(crate) fn in_use(&self, share: &ShareRecord) -> Option<ShareUse> {
         let usage = self.shares.get(&share.id)?.usage();

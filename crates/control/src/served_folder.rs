@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use store::{Belief, CachedStore, DirectoryOptions, DirectoryStore, Look, Store};
+use store::{Belief, CachedStore, DirectoryOptions, DirectoryStore, Look, Space, Store};
 use tracing::{info, warn};
 
 use crate::DataFolder;
@@ -23,6 +23,9 @@ use crate::catalog::Modes;
 const LOOKED_EVERY: Duration = Duration::from_secs(2);
 /// A folder that has not answered for so long hangs: nobody waits for it any more.
 pub(crate) const HANGS_AFTER: Duration = Duration::from_secs(2);
+
+/// For how long after somebody asked how full a folder is each look finds that out.
+const SPACE_WANTED_FOR: Duration = Duration::from_secs(150);
 
 /// Called before a folder is touched, with its path.
 pub(crate) type BeforeTouch = Arc<dyn Fn(&Path) + Send + Sync>;
@@ -69,6 +72,10 @@ struct State {
     quota_gib: Option<NonZeroU32>,
     /// The folder that the store serves.
     place: Option<FolderKey>,
+    /// How full it was at the last look that found that out.
+    space: Option<Space>,
+    /// When somebody asked for that last.
+    space_asked: Option<Instant>,
     /// What the last look found wrong.
     problem: Option<String>,
     /// Looks that were wanted, that began and that ended, counted.
@@ -181,6 +188,13 @@ impl ServedFolder {
         Known { store, problem }
     }
 
+    /// How full the folder was a look ago; `None` where it is not served, does not answer, or was not asked for lately.
+    pub(crate) fn space(&self) -> Option<Space> {
+        let mut state = self.state.lock();
+        state.space_asked = Some(Instant::now());
+        state.space.filter(|_| state.store.is_some() && !state.hangs())
+    }
+
     /// Lets go of the folder. A thread that hangs ends when its folder answers.
     pub(crate) fn end(&self) {
         let mut state = self.state.lock();
@@ -194,10 +208,12 @@ impl ServedFolder {
         loop {
             let Some(begun) = self.begin() else { return };
             let found = self.found(&begun);
+            let space = begun.space();
             let is_new = {
                 let mut state = self.state.lock();
                 (state.since, state.overdue) = (None, false);
                 state.done = state.begun;
+                state.space = space;
                 if state.ended { false } else { state.take(found, &self.terms.path) }
             };
             drop(begun);
@@ -221,7 +237,8 @@ impl ServedFolder {
         state.begun = (state.begun + 1).max(state.wanted);
         state.wanted = state.begun;
         state.since = Some(Instant::now());
-        Some(Begun { store: state.store.clone(), place: state.place, quota_gib: state.quota_gib })
+        let wants_space = state.space_asked.is_some_and(|asked| asked.elapsed() < SPACE_WANTED_FOR);
+        Some(Begun { store: state.store.clone(), place: state.place, quota_gib: state.quota_gib, wants_space })
     }
 
     /// Looks at the folder, and opens it where it is not served, or not the one that is. May wait for ever; nothing is locked meanwhile.
@@ -275,6 +292,14 @@ struct Begun {
     store: Option<Arc<DirectoryStore>>,
     place: Option<FolderKey>,
     quota_gib: Option<NonZeroU32>,
+    wants_space: bool,
+}
+
+impl Begun {
+    /// How full it is, where somebody wants to know. May wait for ever.
+    fn space(&self) -> Option<Space> {
+        self.store.as_ref().filter(|_| self.wants_space)?.space().ok()
+    }
 }
 
 /// What a look has come to.

@@ -15,6 +15,7 @@ use store::{Belief, CachedStore, DelayedStore, RamStore, Store};
 use crate::catalog::{ShareRecord, Source};
 use crate::look::Look;
 use crate::served_folder::{self, BeforeTouch, HANGS_AFTER, Known, ServedFolder, Surroundings, Terms};
+use crate::share_gauges::SpaceGauge;
 use crate::{DataFolder, Problem};
 
 /// Threads that hang in folders which no share is on any more. Beyond that no share on a new folder is served until one of them ends.
@@ -130,6 +131,15 @@ impl Stores {
                 Known { store: Some(disk.store()), problem: None }
             }
             None => Known { store: None, problem: None },
+        }
+    }
+
+    /// Who tells how full the store of a share is.
+    pub(crate) fn gauge(&self, share: &ShareRecord) -> SpaceGauge {
+        match self.kept.get(&share.id) {
+            Some(Kept::Folder { folder, .. }) => SpaceGauge::Folder(Arc::clone(folder)),
+            Some(Kept::Ram(RamDisk::Here(disk))) => SpaceGauge::Ram(Arc::downgrade(disk)),
+            Some(Kept::Ram(RamDisk::Far(_))) | None => SpaceGauge::Nobody,
         }
     }
 

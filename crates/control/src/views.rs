@@ -117,6 +117,9 @@ pub struct Status {
     pub up_seconds: u64,
     /// The addresses it listens on.
     pub listen: Vec<String>,
+    /// The address at which it tells its metrics, if it does.
+    #[serde(default)]
+    pub metrics: Option<String>,
     /// Sessions there are.
     pub sessions: usize,
     /// Opens there are.

@@ -16,6 +16,7 @@
 
 pub mod audit;
 mod change;
+pub mod exposition;
 mod figures;
 mod history;
 #[cfg(test)]

@@ -10,6 +10,7 @@ use control::{AccountKind, AccountName, Dialect, Error, Region, Sku, UserName};
 use server::admin::AdvertisedAddress;
 
 use crate::compare::arguments::Compare;
+use crate::exposition;
 use crate::features::FeaturesCommand;
 use crate::log::{Filter, Format};
 use crate::metrics::MetricsCommand;
@@ -128,6 +129,7 @@ Examples:
   multilane serve
   multilane serve --listen 192.0.2.7:445 --listen '[2001:db8::7]:445'
   multilane serve --data ./data --listen 127.0.0.1:4450 --sealing required
+  multilane serve --metrics 9445
 
 The first start makes an account `local` and a share `share` on a folder in the data folder.
 SIGTERM and SIGINT end the server after answering what is in flight; SIGHUP makes it read
@@ -174,6 +176,10 @@ pub(crate) struct Serve {
     /// The most memory for cached metadata, such as 64M: from 1M to half of what the server may take [default: a part of that, 8M to 256M]
     #[arg(long, value_name = "SIZE", value_parser = metadata_cache)]
     pub(crate) metadata_cache: Option<NonZeroU64>,
+
+    /// Tell metrics, and how the server is, to Prometheus and its like: at a port of this machine, or where an address says [default: nowhere]
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = exposition::place)]
+    pub(crate) metrics: Option<SocketAddr>,
 
     /// What the log is: text, json or journald [default: text, or journald where standard error is the journal]
     #[arg(long, value_name = "FORMAT", hide_possible_values = true)]

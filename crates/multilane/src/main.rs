@@ -6,6 +6,7 @@ mod audit;
 mod compare;
 mod data;
 mod departure;
+mod exposition;
 mod features;
 mod hints;
 mod live;

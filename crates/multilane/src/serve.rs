@@ -16,11 +16,13 @@ use serde::Serialize;
 use server::admin::{Advertise, Anonymous, AuditSink, Configuration, OwnAddresses, Sealing, Signing};
 use server::{Config, Server};
 use tracing::{error, info, warn};
+use web::Metrics;
 
 use crate::arguments::{Serve, When, WhereAnonymous};
 use crate::audit;
 use crate::data;
 use crate::departure::Departure;
+use crate::exposition;
 use crate::hints::{self, Hints};
 use crate::log::Log;
 use crate::output::{self, Output};
@@ -40,6 +42,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Serialize)]
 struct Ready {
     listen: Vec<SocketAddr>,
+    metrics: Option<SocketAddr>,
     data: PathBuf,
     shares: Vec<String>,
     process: u32,
@@ -54,12 +57,14 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
     let mut catalog = Catalog::open(&folder)?;
     first_start(&mut catalog, &folder)?;
 
+    let metrics = exposition::listen(arguments.metrics)?;
+    let metrics_at = metrics.as_ref().map(Metrics::address);
     let mut wishes = Wishes::new().map_err(|cause| unable("catch signals", &cause))?;
     let mut control = Control::new(&folder, catalog, overrides(arguments));
     let configuration = control.first_estate()?;
     let (started, since) = (Instant::now(), Timestamp::now());
     let server = start(&folder, &control.listen()?, arguments, (&configuration, &audit_log))?;
-    let folders = control.folders();
+    let (folders, gauges) = (control.folders(), control.gauges());
     let control = Arc::new(parking_lot::Mutex::new(control));
     let listen = server.addresses().to_vec();
     let observer =
@@ -68,6 +73,7 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
         started,
         since,
         listen: listen.clone(),
+        metrics: metrics_at,
         version: env!("CARGO_PKG_VERSION"),
         log_filter: log.levels(),
         explain: observer.explains(),
@@ -85,6 +91,9 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
     if let Err(cause) = reload(&control, &*server.admin()) {
         error!(name: "catalog_not_read", error = %cause, "the catalog was not read again");
     }
+    if let Some(metrics) = &metrics {
+        exposition::serve(metrics, server.admin(), gauges, since, &log);
+    }
     info!(
         name: "serving",
         version = env!("CARGO_PKG_VERSION"),
@@ -93,7 +102,7 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
         shares = configuration.shares.len(),
         "serving"
     );
-    if let Err(cause) = announce(&folder, listen, &configuration, output) {
+    if let Err(cause) = announce(&folder, (listen, metrics_at), &configuration, output) {
         warn!(name: "ready_not_told", error = %cause, "nobody was told that the server is ready");
     }
     let (shares, addresses) = (configuration.shares.len(), joined(server.addresses()));
@@ -110,6 +119,7 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
         reloader.reload();
     }
     supervisor.stopping();
+    metrics.iter().for_each(Metrics::end);
     info!(name: "ending", "ending");
     drop((reloader, watch, observer));
     let departing = departure.begin((socket, control, recorder));
@@ -216,12 +226,12 @@ fn unable(what: &str, cause: &io::Error) -> Error {
 /// Says where the server listens and how clients reach it.
 fn announce(
     folder: &DataFolder,
-    listen: Vec<SocketAddr>,
+    (listen, metrics): (Vec<SocketAddr>, Option<SocketAddr>),
     configuration: &Configuration,
     output: Output,
 ) -> Result<(), Error> {
     let shares = configuration.shares.iter().map(|share| share.name.clone()).collect();
-    let ready = Ready { listen, data: folder.path().to_owned(), shares, process: std::process::id() };
+    let ready = Ready { listen, metrics, data: folder.path().to_owned(), shares, process: std::process::id() };
     match output {
         Output::Json => output::line(&ready),
         Output::Text => output.print(&ready, |ready| text(ready, configuration)),

@@ -66,6 +66,7 @@ struct Said {
     since: String,
     up_seconds: u64,
     listen: Vec<String>,
+    metrics: Option<String>,
     sessions: usize,
     opens: usize,
     connections: usize,
@@ -117,6 +118,9 @@ impl Look {
             line("version", &said.version);
             line("since", &format!("{}, for {}", said.since, span(said.up_seconds)));
             line("listens on", &said.listen.join(" and "));
+            if let Some(address) = &said.metrics {
+                line("metrics", &format!("http://{address}/metrics"));
+            }
             line("connections", &said.connections.to_string());
             line("sessions", &said.sessions.to_string());
             line("opens", &said.opens.to_string());
@@ -143,6 +147,7 @@ impl Said {
             since: status.since,
             up_seconds: status.up_seconds,
             listen: status.listen,
+            metrics: status.metrics,
             sessions: status.sessions,
             opens: status.opens,
             connections: status.connections.iter().sum(),

@@ -58,6 +58,8 @@ pub struct Facts {
     pub since: Timestamp,
     /// The addresses it listens on.
     pub listen: Vec<SocketAddr>,
+    /// Where it tells its metrics, if it does.
+    pub metrics: Option<SocketAddr>,
     /// The program's version.
     pub version: &'static str,
     /// What is logged.
@@ -234,6 +236,7 @@ impl Desk {
             since: format!("{:.0}", self.facts.since),
             up_seconds: self.facts.started.elapsed().as_secs(),
             listen: self.facts.listen.iter().map(SocketAddr::to_string).collect(),
+            metrics: self.facts.metrics.as_ref().map(SocketAddr::to_string),
             sessions: self.admin.session_count(),
             opens: self.admin.open_count(),
             connections: self.admin.connections(),

@@ -15,7 +15,7 @@ use parking_lot::{Condvar, Mutex};
 use serde_json::{Value, json};
 use server::admin::{
     Admin, AuditCounts, Authentication, BreakView, ChannelView, Configuration, CountersRow, CountersView, Counts, Events,
-    InterfaceView, Multichannel, OpenView, Protection, Scope, SessionView, ShareView, Views,
+    InterfaceView, MemoryUse, Multichannel, OpenView, Protection, Scope, SessionView, ShareView, Views,
 };
 use tempfile::TempDir;
 
@@ -102,6 +102,10 @@ impl Admin for Remembering {
 
     fn audit(&self) -> AuditCounts {
         AuditCounts { written: 7, lost: 2 }
+    }
+
+    fn memory(&self) -> MemoryUse {
+        MemoryUse::default()
     }
 
     fn interfaces(&self) -> Vec<InterfaceView> {
@@ -270,6 +274,7 @@ impl Running {
             started: Instant::now(),
             since: Timestamp::UNIX_EPOCH,
             listen: vec!["192.0.2.9:445".parse().unwrap()],
+            metrics: None,
             version: "1.2.3",
             log_filter: Arc::new(OneFilter::default()),
             explain: Arc::new(KnowsFiles),

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::{self, Write};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -29,6 +30,8 @@ struct Inner {
     began: Instant,
     /// As many as the program has places that log.
     places: Mutex<HashMap<Identifier, Callsite>>,
+    /// Lines that were left out at all places.
+    left_out: AtomicU64,
 }
 
 struct Callsite {
@@ -40,7 +43,7 @@ struct Callsite {
 
 impl Limit {
     pub(super) fn new(now: Instant) -> Self {
-        Limit(Arc::new(Inner { began: now, places: Mutex::default() }))
+        Limit(Arc::new(Inner { began: now, places: Mutex::default(), left_out: AtomicU64::new(0) }))
     }
 
     /// What was left out since the last time: the event's name, or where it would have come from, and how many lines.
@@ -48,6 +51,11 @@ impl Limit {
         let mut places = self.0.places.lock();
         let places = places.values_mut().filter(|place| place.left_out > 0);
         places.map(|place| (place.name(), std::mem::take(&mut place.left_out))).collect()
+    }
+
+    /// Lines that were left out since the log began.
+    pub(super) fn left_out(&self) -> u64 {
+        self.0.left_out.load(Ordering::Relaxed)
     }
 
     fn takes(&self, metadata: &'static Metadata<'static>, told: &Told, now: Instant) -> bool {
@@ -65,7 +73,10 @@ impl Limit {
         let takes = paid <= now + EVERY * BURST;
         match takes {
             true => place.paid = paid,
-            false => place.left_out += 1,
+            false => {
+                place.left_out += 1;
+                self.0.left_out.fetch_add(1, Ordering::Relaxed);
+            }
         }
         takes
     }
@@ -146,6 +157,7 @@ mod tests {
         let left_out = limit.take_left_out();
         assert!(matches!(&left_out[..], [(_, 800)]), "{left_out:?}");
         assert!(limit.take_left_out().is_empty());
+        assert_eq!(limit.left_out(), 800, "in all");
         assert_eq!((0..100).filter(|_| limit.takes(one, &short, now + Duration::from_secs(1))).count(), 10);
     }
 

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use control::{Error, LogFilter};
+use insight::exposition::LogLoss;
 use parking_lot::Mutex;
 use tracing::{Event, Subscriber, error, info, warn};
 use tracing_subscriber::filter::Targets;
@@ -51,6 +52,18 @@ pub(crate) struct Log {
     queue: Arc<Queue>,
     limit: Limit,
     levels: Arc<Levels>,
+}
+
+/// What the log has not, since it began.
+pub(crate) struct Loss {
+    queue: Arc<Queue>,
+    limit: Limit,
+}
+
+impl Loss {
+    pub(crate) fn so_far(&self) -> LogLoss {
+        LogLoss { left_out: self.limit.left_out(), lost: self.queue.lost() }
+    }
 }
 
 /// What is logged, which an operator may change.
@@ -88,6 +101,11 @@ impl Log {
         // What the standard library does writes to standard error itself, and waits there.
         panic::set_hook(Box::new(|panic| error!(name: "panic", %panic, "a bug; please report it")));
         Ok(log)
+    }
+
+    /// What the log has not.
+    pub(crate) fn loss(&self) -> Loss {
+        Loss { queue: Arc::clone(&self.queue), limit: self.limit.clone() }
     }
 
     /// What is logged, for who may change it.

@@ -28,6 +28,8 @@ struct Inside {
     lines: VecDeque<Vec<u8>>,
     bytes: usize,
     lost: u64,
+    /// Those of them that were taken account of.
+    told: u64,
     /// A line is being written.
     writing: bool,
 }
@@ -75,7 +77,15 @@ impl Queue {
 
     /// Lines that were lost since the last time.
     pub(super) fn take_lost(&self) -> u64 {
-        std::mem::take(&mut self.inside.lock().lost)
+        let mut inside = self.inside.lock();
+        let lost = inside.lost - inside.told;
+        inside.told = inside.lost;
+        lost
+    }
+
+    /// Lines that were lost since the log began.
+    pub(super) fn lost(&self) -> u64 {
+        self.inside.lock().lost
     }
 
     /// Waits until all is written, for so long at most.
@@ -125,6 +135,7 @@ mod tests {
         (0..2_000).for_each(|_| queue.leave(&line));
         assert_eq!(queue.take_lost(), 2_000 - (BYTES_MAX / line.len()) as u64);
         assert_eq!(queue.take_lost(), 0);
+        assert_eq!(queue.lost(), 2_000 - (BYTES_MAX / line.len()) as u64);
         assert_eq!(queue.next(), line);
         queue.leave(&line);
         assert_eq!(queue.take_lost(), 0, "there is room again");

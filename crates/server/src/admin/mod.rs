@@ -154,6 +154,20 @@ pub struct BreakView {
     pub told_ago: Duration,
 }
 
+/// How much memory peers make the server hold, and may.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryUse {
+    /// Bytes that are charged: what waits, what is open, and what is there for each user who has something.
+    pub used_bytes: u64,
+    /// Bytes that may be. Who has waited long gets some beyond that.
+    pub allowed_bytes: u64,
+}
+
+/// The name of an NT status as MS-ERREF 2.3 has it, such as `STATUS_DISK_FULL`; `None` where the server has none for it.
+pub fn status_name(status: u32) -> Option<String> {
+    wire::status::Status(status).name().map(|name| format!("STATUS_{name}"))
+}
+
 /// Views that are made one by one, as they are asked for: who looks at many holds few, and who takes long over it keeps nothing open.
 pub type Views<'a, T> = Box<dyn Iterator<Item = T> + 'a>;
 
@@ -177,6 +191,9 @@ pub trait Admin: Send + Sync {
 
     /// What has become of what was to be audited.
     fn audit(&self) -> AuditCounts;
+
+    /// How much memory peers make it hold.
+    fn memory(&self) -> MemoryUse;
 
     /// The addresses that clients with several channels are told of.
     fn interfaces(&self) -> Vec<InterfaceView>;

@@ -8,7 +8,7 @@ use secure::seal::Cipher;
 use secure::sign::SigningAlgorithm;
 
 use crate::admin::{
-    Admin, BREAKS_MAX, BreakView, ChannelView, InterfaceView, OpenView, Protection, SessionView, ShareView, Views,
+    Admin, BREAKS_MAX, BreakView, ChannelView, InterfaceView, MemoryUse, OpenView, Protection, SessionView, ShareView, Views,
 };
 use crate::state::audit::{AuditCounts, AuditEnd};
 use crate::state::caching::{ACKNOWLEDGE_WITHIN, Unacknowledged};
@@ -43,6 +43,11 @@ impl Admin for Arc<Shared> {
 
     fn audit(&self) -> AuditCounts {
         self.audit.counts()
+    }
+
+    fn memory(&self) -> MemoryUse {
+        let all = self.budgets.of_all();
+        MemoryUse { used_bytes: all.used(), allowed_bytes: all.limit() }
     }
 
     fn interfaces(&self) -> Vec<InterfaceView> {

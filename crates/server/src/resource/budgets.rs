@@ -290,6 +290,11 @@ impl Budgets {
         &self.capacity
     }
 
+    /// Bytes held for everybody.
+    pub(crate) fn of_all(&self) -> &Budget {
+        &self.server
+    }
+
     /// Bytes held for those who have not signed in.
     pub(crate) fn strangers(&self) -> &Arc<Budget> {
         &self.strangers

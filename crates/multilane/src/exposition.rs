@@ -1,0 +1,67 @@
+//! Metrics of a server, as `serve --metrics` has them.
+
+use std::io::{self, ErrorKind};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use control::{Error, ShareGauges};
+use jiff::Timestamp;
+use server::admin::Admin;
+use tracing::info;
+use web::{Metrics, Source};
+
+use crate::log::Log;
+
+/// Listens, where that is wanted.
+pub(crate) fn listen(address: Option<SocketAddr>) -> Result<Option<Metrics>, Error> {
+    let Some(address) = address else { return Ok(None) };
+    let metrics = Metrics::listen(address).map_err(|cause| not_listening(address, &cause))?;
+    info!(name: "metrics_served", listen = %metrics.address(), "metrics are told at http://{}/metrics", metrics.address());
+    Ok(Some(metrics))
+}
+
+/// The server that they are about serves.
+pub(crate) fn serve(metrics: &Metrics, admin: Arc<dyn Admin>, shares: ShareGauges, since: Timestamp, log: &Log) {
+    let loss = log.loss();
+    metrics.serve(Source {
+        admin,
+        shares,
+        log: Box::new(move || loss.so_far()),
+        version: env!("CARGO_PKG_VERSION"),
+        since: Duration::from_millis(since.as_millisecond().try_into().unwrap_or(0)),
+    });
+}
+
+/// Reads `[ADDRESS:]PORT`; a port alone is one of a loopback address.
+pub(crate) fn place(text: &str) -> Result<SocketAddr, Error> {
+    let port_alone = || text.parse().ok().map(|port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    let remedy = "use a port, such as 9445, or an address of this machine and a port, such as 192.0.2.7:9445 or [2001:db8::7]:9445";
+    let place = text.parse().ok().or_else(port_alone);
+    place.ok_or_else(|| Error::argument(format!("{text:?} is no place to tell metrics"), remedy))
+}
+
+fn not_listening(address: SocketAddr, cause: &io::Error) -> Error {
+    let remedy = match cause.kind() {
+        ErrorKind::AddrInUse => "end what listens there, or choose another port with --metrics [ADDRESS:]PORT",
+        ErrorKind::PermissionDenied => "choose a port of 1024 or more with --metrics [ADDRESS:]PORT, or run as root",
+        ErrorKind::AddrNotAvailable => "name an address of this machine with --metrics [ADDRESS:]PORT",
+        _ => "see what the system says above, or leave out --metrics",
+    };
+    Error::machine(format!("metrics cannot be told at {address}: {cause}"), remedy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_alone_is_one_of_this_machine() {
+        assert_eq!(place("9445").unwrap().to_string(), "127.0.0.1:9445");
+        assert_eq!(place("0.0.0.0:9445").unwrap().to_string(), "0.0.0.0:9445");
+        assert_eq!(place("[::1]:1").unwrap().to_string(), "[::1]:1");
+        for wrong in ["", "x", "65536", "localhost:9445", "192.0.2.7", ":9445", "-1"] {
+            assert!(place(wrong).unwrap_err().remedy().contains("9445"), "{wrong}");
+        }
+    }
+}

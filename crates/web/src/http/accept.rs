@@ -1,0 +1,170 @@
+//! Taking connections, each within the bounds.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::header::RETRY_AFTER;
+use axum::http::{HeaderValue, StatusCode};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{sleep, timeout};
+use tracing::warn;
+
+use crate::http::limits::Limits;
+
+/// The pause after an accept that failed, so that a full table of descriptors does not spin the thread.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Answers who connects, for ever.
+pub(super) async fn serve(socket: TcpListener, pages: Router, limits: Limits) {
+    let listener = match tokio::net::TcpListener::from_std(socket) {
+        Ok(listener) => listener,
+        Err(cause) => return not_accepted(&cause),
+    };
+    let [served, refused] = [limits.served, limits.refused].map(|count| Arc::new(Semaphore::new(count)));
+    let come_again = Router::new().fallback(come_again);
+    loop {
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(cause) => {
+                not_accepted(&cause);
+                sleep(PAUSE).await;
+                continue;
+            }
+        };
+        if let Ok(place) = Arc::clone(&served).try_acquire_owned() {
+            tokio::spawn(attend(stream, pages.clone(), limits, limits.done_within, place));
+        } else if let Ok(place) = Arc::clone(&refused).acquire_owned().await {
+            tokio::spawn(attend(stream, come_again.clone(), limits, limits.refused_within, place));
+        }
+    }
+}
+
+fn not_accepted(cause: &std::io::Error) {
+    warn!(name: "metrics_accept_failed", error = %cause, "a connection for metrics was not taken");
+}
+
+async fn come_again() -> (StatusCode, [(axum::http::HeaderName, HeaderValue); 1], &'static str) {
+    let second = [(RETRY_AFTER, HeaderValue::from_static("1"))];
+    (StatusCode::SERVICE_UNAVAILABLE, second, "too many ask at once; come again in a second\n")
+}
+
+/// Answers one request. Whoever takes longer over it is disconnected.
+async fn attend(stream: TcpStream, pages: Router, limits: Limits, within: Duration, _place: OwnedSemaphorePermit) {
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.head_within)
+        .max_buf_size(limits.head_bytes)
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(pages));
+    // What went wrong is the other side's to know: it has an answer, or has gone.
+    let _ = timeout(within, connection).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{SocketAddr, TcpStream as StdStream};
+    use std::thread;
+    use std::time::Instant;
+
+    use axum::routing::get;
+
+    use super::*;
+
+    /// Longer than anything takes that a test waits for.
+    const AN_AGE: Duration = Duration::from_secs(60);
+    const ASKS: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+    /// A server with one place and one more to be refused at, whose answer is longer than what sockets hold.
+    fn serving(limits: Limits) -> SocketAddr {
+        let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+        socket.set_nonblocking(true).unwrap();
+        let address = socket.local_addr().unwrap();
+        let pages = Router::new().route("/", get(async || vec![b'x'; 64 << 20]));
+        let limits = Limits { served: 1, refused: 1, ..limits };
+        thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(serve(socket, pages, limits));
+        });
+        address
+    }
+
+    fn limits() -> Limits {
+        Limits {
+            served: 1,
+            refused: 1,
+            head_within: AN_AGE,
+            done_within: AN_AGE,
+            refused_within: AN_AGE,
+            head_bytes: 16 << 10,
+        }
+    }
+
+    fn connect(address: SocketAddr, says: &[u8]) -> StdStream {
+        let mut stream = StdStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(AN_AGE)).unwrap();
+        stream.write_all(says).unwrap();
+        stream
+    }
+
+    fn status(mut stream: &StdStream) -> String {
+        let mut line = [0; 12];
+        stream.read_exact(&mut line).unwrap();
+        String::from_utf8_lossy(&line[9..]).into_owned()
+    }
+
+    /// Asks until somebody else's place is free.
+    fn is_served_in_the_end(address: SocketAddr) {
+        let until = Instant::now() + AN_AGE;
+        while status(&connect(address, ASKS)) != "200" {
+            assert!(Instant::now() < until, "the place is not given back");
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    #[test]
+    fn who_has_no_place_is_told_to_come_again() {
+        let address = serving(limits());
+        let first = connect(address, ASKS);
+        assert_eq!(status(&first), "200");
+        let mut told = String::new();
+        connect(address, ASKS).read_to_string(&mut told).unwrap();
+        assert!(told.starts_with("HTTP/1.1 503 ") && told.to_lowercase().contains("retry-after: 1"), "{told}");
+        drop(first);
+        is_served_in_the_end(address);
+    }
+
+    #[test]
+    fn who_takes_no_answer_gives_its_place_back() {
+        let address = serving(Limits { done_within: Duration::from_millis(200), ..limits() });
+        let takes_nothing = connect(address, ASKS);
+        is_served_in_the_end(address);
+        drop(takes_nothing);
+    }
+
+    #[test]
+    fn who_says_nothing_or_not_all_gives_its_place_back() {
+        for says in [&b""[..], b"GET / HTTP/1.1\r\nHost: loc"] {
+            let address = serving(Limits { head_within: Duration::from_millis(200), ..limits() });
+            let silent = connect(address, says);
+            is_served_in_the_end(address);
+            drop(silent);
+        }
+    }
+
+    #[test]
+    fn who_is_to_come_again_and_says_nothing_keeps_nobody_from_being_told() {
+        let address = serving(Limits { refused_within: Duration::from_millis(200), ..limits() });
+        let first = connect(address, ASKS);
+        assert_eq!(status(&first), "200");
+        let silent: Vec<_> = (0..3).map(|_| connect(address, b"")).collect();
+        assert_eq!(status(&connect(address, ASKS)), "503");
+        drop(silent);
+    }
+}

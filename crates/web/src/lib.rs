@@ -1,0 +1,53 @@
+//! What is told by HTTP: metrics for Prometheus, and whether the server lives and serves.
+//!
+//! It runs on threads of its own and never on a shard: one for HTTP, one that reads the counters for all who wait for them, and one that asks the
+//! shards whether they go on.
+
+mod flight;
+mod health;
+mod http;
+mod metrics;
+mod source;
+mod text;
+
+use std::io;
+use std::net::SocketAddr;
+
+use crate::http::{Listening, Server};
+use crate::metrics::Audience;
+use crate::source::Stages;
+
+pub use crate::source::Source;
+
+/// The running endpoint. It ends when this is dropped.
+pub struct Metrics {
+    stages: Stages,
+    server: Server,
+}
+
+impl Metrics {
+    /// Listens, and says that the server starts. Port 0 takes a free one. Fails where the address cannot be had, or no thread.
+    pub fn listen(address: SocketAddr) -> io::Result<Self> {
+        let stages = Stages::default();
+        let listening = Listening::on(address)?;
+        let for_machine = listening.address().ip().to_canonical().is_loopback();
+        let audience = if for_machine { Audience::Machine } else { Audience::Network };
+        let server = Server::start("metrics-http", listening, metrics::pages(&stages, audience)?)?;
+        Ok(Metrics { stages, server })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.server.address()
+    }
+
+    /// The server serves from now on, and is told of.
+    pub fn serve(&self, source: Source) {
+        self.stages.serve(source);
+    }
+
+    /// The server was told to end. It is told of until this is dropped.
+    pub fn end(&self) {
+        self.stages.end();
+    }
+}

@@ -1,0 +1,79 @@
+//! A server that tells what a test wants.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use server::admin::{
+    Admin, Authentication, Configuration, CountersRow, CountersView, Counts, Events, InterfaceView, MemoryUse,
+    OpenView, Scope, SessionView, Views,
+};
+
+/// Its shares have been used for so many.
+#[derive(Default)]
+pub(crate) struct Fake {
+    pub(crate) shares: usize,
+    /// How often its counters were read.
+    pub(crate) reads: AtomicUsize,
+    /// One of its shards does not answer.
+    pub(crate) hangs: AtomicBool,
+}
+
+impl Admin for Fake {
+    fn replace(&self, _: Configuration) {}
+
+    fn sessions(&self) -> Views<'_, SessionView> {
+        Box::new(std::iter::empty())
+    }
+
+    fn session_count(&self) -> usize {
+        3
+    }
+
+    fn counters(&self) -> CountersView {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        // Requests of all APIs with all responses.
+        let counts = || Counts::from_parts((0..200).map(|slot| (slot, 1)).collect(), Vec::new()).unwrap();
+        let share = |number| CountersRow {
+            scope: Scope::Share { name: Some(format!("share-{number}")), authentication: Authentication::Ntlm },
+            counts: counts(),
+        };
+        CountersView {
+            at: Duration::from_secs(1),
+            start: 1,
+            events: Events::default(),
+            rows: (0..self.shares).map(share).collect(),
+        }
+    }
+
+    fn memory(&self) -> MemoryUse {
+        MemoryUse::default()
+    }
+
+    fn interfaces(&self) -> Vec<InterfaceView> {
+        Vec::new()
+    }
+
+    fn connections(&self) -> Vec<usize> {
+        vec![1, 2]
+    }
+
+    fn silent_shards(&self, _: Duration) -> Vec<usize> {
+        if self.hangs.load(Ordering::Relaxed) { vec![1] } else { Vec::new() }
+    }
+
+    fn opens(&self) -> Views<'_, OpenView> {
+        Box::new(std::iter::empty())
+    }
+
+    fn open_count(&self) -> usize {
+        0
+    }
+
+    fn close_session(&self, _: u64) -> bool {
+        false
+    }
+
+    fn close_open(&self, _: u64) -> bool {
+        false
+    }
+}
