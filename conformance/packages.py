@@ -25,6 +25,7 @@ PACKAGE_OF = {
     "strace": "strace", "ceph-mon": "ceph-mon", "ceph-mgr": "ceph-mgr", "ceph-osd": "ceph-osd", "ceph-mds": "ceph-mds", "ceph-fuse": "ceph-fuse",
     "ceph": "ceph-common", "ceph-authtool": "ceph-common", "monmaptool": "ceph-base",
     "iptables": "iptables", "depmod": "kmod", "gcc": "build-essential",
+    "prometheus": "prometheus", "promtool": "prometheus",
     "linux.uml": "user-mode-linux", "mkfs.ext4": "e2fsprogs", "fsfreeze": "util-linux", "mount": "mount",
     "/usr/lib/x86_64-linux-gnu/samba/vfs/acl_xattr.so": "samba-vfs-modules",
 }
