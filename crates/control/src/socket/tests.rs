@@ -14,8 +14,8 @@ use jiff::Timestamp;
 use parking_lot::{Condvar, Mutex};
 use serde_json::{Value, json};
 use server::admin::{
-    Admin, AuditCounts, Authentication, BreakView, ChannelView, Configuration, CountersRow, CountersView, Counts, Events,
-    InterfaceView, MemoryUse, Multichannel, OpenView, Protection, Scope, SessionView, ShareView, Views,
+    Admin, AuditCounts, Authentication, BreakView, ChannelView, Configuration, CountersRow, CountersView, Counts,
+    Events, InterfaceView, MemoryUse, Multichannel, OpenView, Protection, Scope, SessionView, ShareView, Views,
 };
 use tempfile::TempDir;
 

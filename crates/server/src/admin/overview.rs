@@ -8,7 +8,8 @@ use secure::seal::Cipher;
 use secure::sign::SigningAlgorithm;
 
 use crate::admin::{
-    Admin, BREAKS_MAX, BreakView, ChannelView, InterfaceView, MemoryUse, OpenView, Protection, SessionView, ShareView, Views,
+    Admin, BREAKS_MAX, BreakView, ChannelView, InterfaceView, MemoryUse, OpenView, Protection, SessionView, ShareView,
+    Views,
 };
 use crate::state::audit::{AuditCounts, AuditEnd};
 use crate::state::caching::{ACKNOWLEDGE_WITHIN, Unacknowledged};

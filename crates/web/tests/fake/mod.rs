@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use server::admin::{
-    Admin, Authentication, Configuration, CountersRow, CountersView, Counts, Events, InterfaceView, MemoryUse,
-    OpenView, Scope, SessionView, Views,
+    Admin, AuditCounts, Authentication, BreakView, Configuration, CountersRow, CountersView, Counts, Events,
+    InterfaceView, MemoryUse, OpenView, Scope, SessionView, ShareView, Views,
 };
 
 /// Its shares have been used for so many.
@@ -43,6 +43,18 @@ impl Admin for Fake {
             events: Events::default(),
             rows: (0..self.shares).map(share).collect(),
         }
+    }
+
+    fn audit(&self) -> AuditCounts {
+        AuditCounts::default()
+    }
+
+    fn shares(&self) -> Vec<ShareView> {
+        Vec::new()
+    }
+
+    fn awaited_breaks(&self) -> Vec<BreakView> {
+        Vec::new()
     }
 
     fn memory(&self) -> MemoryUse {
