@@ -17,7 +17,7 @@ use crate::log::Log;
 pub(crate) fn listen(address: Option<SocketAddr>) -> Result<Option<Metrics>, Error> {
     let Some(address) = address else { return Ok(None) };
     let metrics = Metrics::listen(address).map_err(|cause| not_listening(address, &cause))?;
-    info!(name: "metrics_served", listen = %metrics.address(), "metrics are told at http://{}/metrics", metrics.address());
+    info!(name: "metrics_served", listen = %metrics.address(), "metrics are told by HTTP, at /metrics");
     Ok(Some(metrics))
 }
 

@@ -7,8 +7,20 @@ use control::Error;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
 /// The crates that log. Behind one of them a filter may name a module: `server::net`.
-const PARTS: [&str; 11] =
-    ["busy_poll", "client", "control", "insight", "load", "multilane", "netif", "secure", "server", "store", "wire"];
+const PARTS: [&str; 12] = [
+    "busy_poll",
+    "client",
+    "control",
+    "insight",
+    "load",
+    "multilane",
+    "netif",
+    "secure",
+    "server",
+    "store",
+    "web",
+    "wire",
+];
 const LEVELS: [(&str, LevelFilter); 6] = [
     ("off", LevelFilter::OFF),
     ("error", LevelFilter::ERROR),
