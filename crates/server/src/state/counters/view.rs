@@ -94,10 +94,11 @@ pub struct CountersView {
 /// The rows while they are added up.
 pub(super) struct Rows {
     server: Sums,
-    shares: BTreeMap<ShareKey, Sums>,
-    users: BTreeMap<Arc<UserName>, Sums>,
-    clients: BTreeMap<Option<IpAddr>, Sums>,
-    sessions: BTreeMap<SessionId, (Arc<UserName>, Sums)>,
+    // There may be many of these, and each has few numbers that are not zero.
+    shares: BTreeMap<ShareKey, Counts>,
+    users: BTreeMap<Arc<UserName>, Counts>,
+    clients: BTreeMap<Option<IpAddr>, Counts>,
+    sessions: BTreeMap<SessionId, (Arc<UserName>, Counts)>,
     channels: Vec<CountersRow>,
     totals: EndedTotals,
 }
@@ -107,9 +108,9 @@ impl Rows {
     pub(super) fn of(totals: EndedTotals) -> Self {
         Rows {
             server: Sums::from(&*totals.server),
-            shares: totals.shares.named().map(|(share, counts)| (share.clone(), Sums::from(&**counts))).collect(),
-            users: totals.users.named().map(|(user, counts)| (Arc::clone(user), Sums::from(&**counts))).collect(),
-            clients: totals.clients.named().map(|(client, counts)| (*client, Sums::from(&**counts))).collect(),
+            shares: totals.shares.named().map(|(share, counts)| (share.clone(), Counts::clone(counts))).collect(),
+            users: totals.users.named().map(|(user, counts)| (Arc::clone(user), Counts::clone(counts))).collect(),
+            clients: totals.clients.named().map(|(client, counts)| (*client, Counts::clone(counts))).collect(),
             sessions: BTreeMap::new(),
             channels: Vec::new(),
             totals,
@@ -137,7 +138,7 @@ impl Rows {
         // The other totals have it already.
         sum.add(&channel.ended);
         let ended = self.totals.sessions.get(&key.session);
-        let begin = || (Arc::clone(&client.user), ended.map(|ended| Sums::from(&**ended)).unwrap_or_default());
+        let begin = || (Arc::clone(&client.user), ended.map(|ended| Counts::clone(ended)).unwrap_or_default());
         self.sessions.entry(key.session).or_insert_with(begin).1.add(&sum);
         let scope = Scope::Channel {
             session: key.session.0,
@@ -149,9 +150,9 @@ impl Rows {
     }
 
     pub(super) fn into_list(self) -> Vec<CountersRow> {
-        let row = |scope, counts: Sums| CountersRow { scope, counts: counts.into() };
+        let row = |scope, counts| CountersRow { scope, counts };
         let EndedTotals { shares, users, clients, .. } = self.totals;
-        let mut rows = vec![row(Scope::Server, self.server)];
+        let mut rows = vec![row(Scope::Server, self.server.into())];
         rows.extend(self.shares.into_iter().map(|((name, authentication), counts)| {
             row(Scope::Share { name: name.map(|name| name.to_string()), authentication }, counts)
         }));
