@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use server::admin::{Api, Counts, ResponseType, Sum};
+use server::admin::{Counts, ResponseType, Sum};
 
 use crate::latency::{Latencies, USEFUL_WORK};
 
@@ -45,10 +45,10 @@ pub struct WaitedFor {
 impl Figures {
     /// Those of what was counted in the time that has `passed`.
     pub fn of(counts: &Counts, passed: Duration) -> Figures {
-        let sum = |of| -> u64 { Api::ALL.iter().map(|api| counts.sum(*api, of)).sum() };
+        let sum = |of| counts.total(of);
         let with = |is_meant: fn(ResponseType) -> bool| -> u64 {
             let meant = ResponseType::ALL.iter().copied().filter(|response| is_meant(*response));
-            meant.flat_map(|response| Api::ALL.iter().map(move |api| counts.requests(*api, response))).sum()
+            meant.map(|response| counts.requests_with(response)).sum()
         };
         let a_second = |number: f64| if passed.is_zero() { 0.0 } else { number / passed.as_secs_f64() };
         let mib_a_second = |bytes: u64| a_second(bytes as f64 / f64::from(1 << 20));

@@ -72,7 +72,7 @@ struct Keeper {
 impl Keeper {
     fn run(mut self, stopped: &Receiver<()>) {
         loop {
-            let begin = minute();
+            let begin = Interval::MINUTE.begin(Timestamp::now().as_second());
             let next = (begin + Interval::MINUTE.duration().as_secs() as i64) * 1_000;
             let left = next.saturating_sub(Timestamp::now().as_millisecond()).max(0);
             let is_last =
@@ -126,12 +126,6 @@ impl Keeper {
             }
         }
     }
-}
-
-/// The begin of the minute that it is, in seconds since 1970.
-fn minute() -> i64 {
-    let now = Timestamp::now().as_second();
-    now - now.rem_euclid(60)
 }
 
 /// What was done, by share; under no name what was done for none.

@@ -8,7 +8,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry;
-use server::admin::{Api, Counts, LatencyKind, ResponseType, Scope, Sum, Wait, status_name};
+use server::admin::{Api, LatencyKind, ResponseType, Scope, Sum, Wait, status_name};
 
 use crate::exposition::families::{self as family, Family, Kind, Unit};
 use crate::exposition::histogram::{Histogram, seconds};
@@ -82,7 +82,7 @@ impl Samples {
         out.all(&family::REQUESTS, requests)?;
         let failed = self.shares.iter().flat_map(|(share, row)| {
             OF_SERVER.iter().map(|response| {
-                let count = Api::ALL.iter().map(|api| row.counts.requests(*api, *response)).sum();
+                let count = row.counts.requests_with(*response);
                 ([("share", share.as_str()), ("response", response.name())], number(count))
             })
         });
@@ -98,7 +98,7 @@ impl Samples {
         }
         let waited = self.shares.iter().flat_map(|(share, row)| {
             Wait::ALL.iter().map(|wait| {
-                let nanos = sum(&row.counts, Sum::from(*wait));
+                let nanos = row.counts.total(Sum::from(*wait));
                 ([("share", share.as_str()), ("reason", reason(*wait))], seconds(nanos))
             })
         });
@@ -114,7 +114,7 @@ impl Samples {
         ];
         for (family, of) in families {
             let bytes =
-                self.shares.iter().map(|(share, row)| ([("share", share.as_str())], number(sum(&row.counts, of))));
+                self.shares.iter().map(|(share, row)| ([("share", share.as_str())], number(row.counts.total(of))));
             out.all(family, bytes)?;
         }
         Ok(())
@@ -185,10 +185,6 @@ fn errors(server: &Observed) -> BTreeMap<String, u64> {
         }
     }
     errors
-}
-
-fn sum(counts: &Counts, of: Sum) -> u64 {
-    Api::ALL.iter().map(|api| counts.sum(*api, of)).sum()
 }
 
 fn kind_name(kind: LatencyKind) -> &'static str {

@@ -45,7 +45,7 @@ impl Interval {
     }
 
     /// When the one begins that a time is in; both are seconds since 1970.
-    pub(crate) fn begin(self, time: i64) -> i64 {
+    pub fn begin(self, time: i64) -> i64 {
         time - time.rem_euclid(self.seconds())
     }
 

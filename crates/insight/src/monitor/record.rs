@@ -105,10 +105,7 @@ impl Record {
     /// Notes how much the share was used in a time that has `passed`, which is known when all its requests were added.
     pub fn add_use(&mut self, counts: &Counts, passed: Duration) {
         let seconds = passed.as_secs_f64().max(1.0);
-        let bytes: u64 = Api::ALL
-            .iter()
-            .map(|api| counts.sum(*api, Sum::ReadBytes).saturating_add(counts.sum(*api, Sum::WrittenBytes)))
-            .sum();
+        let bytes = counts.total(Sum::ReadBytes).saturating_add(counts.total(Sum::WrittenBytes));
         self.add_level(Metric::FileShareMaxUsedIops, counts.all_requests() as f64 / seconds);
         self.add_level(Metric::FileShareMaxUsedBandwidth, bytes as f64 / f64::from(1 << 20) / seconds);
     }

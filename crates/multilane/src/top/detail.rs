@@ -40,7 +40,7 @@ fn time(figures: &Figures) -> String {
 fn apis(counts: &Counts, passed: Duration) -> String {
     let mut table = Table::new(["API", "IOPS", "MEAN", "RECEIVED", "SENT"]);
     for api in Api::ALL {
-        let requests: u64 = ResponseType::ALL.iter().map(|response| counts.requests(*api, *response)).sum();
+        let requests = counts.requests_of(*api);
         if requests == 0 {
             continue;
         }
@@ -59,7 +59,7 @@ fn apis(counts: &Counts, passed: Duration) -> String {
 fn responses(counts: &Counts) -> String {
     let mut table = Table::new(["RESPONSE", "REQUESTS"]);
     for response in ResponseType::ALL {
-        let requests: u64 = Api::ALL.iter().map(|api| counts.requests(*api, *response)).sum();
+        let requests = counts.requests_with(*response);
         if requests > 0 {
             table.row([response.name().to_owned(), requests.to_string()]);
         }

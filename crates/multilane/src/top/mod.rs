@@ -37,10 +37,7 @@ pub(crate) fn run(path: &Path, arguments: &Top, output: Output) -> Result<(), Er
     let earlier = look(&folder)?;
     thread::sleep(every);
     let lists = Lists::of(&Change::between(&earlier, &look(&folder)?));
-    match output {
-        Output::Json => output.print(&once::Shown::of(&lists), |_| String::new()),
-        Output::Text => crate::output::write_all(once::text(&lists).as_bytes()),
-    }
+    output.print(&once::Shown::of(&lists), |_| once::text(&lists))
 }
 
 fn look(folder: &DataFolder) -> Result<CountersView, Error> {

@@ -109,6 +109,21 @@ impl Counts {
         self.slots.iter().take_while(|(slot, _)| usize::from(*slot) < SUMS_BEGIN).map(|(_, number)| number).sum()
     }
 
+    /// How many requests of an API there were, with all responses.
+    pub fn requests_of(&self, api: Api) -> u64 {
+        ResponseType::ALL.iter().map(|response| self.requests(api, *response)).sum()
+    }
+
+    /// How many requests had this response, of all APIs.
+    pub fn requests_with(&self, response: ResponseType) -> u64 {
+        Api::ALL.iter().map(|api| self.requests(*api, response)).sum()
+    }
+
+    /// What is added up of the requests of all APIs.
+    pub fn total(&self, sum: Sum) -> u64 {
+        Api::ALL.iter().map(|api| self.sum(*api, sum)).sum()
+    }
+
     /// What is added up of the requests of an API.
     pub fn sum(&self, api: Api, sum: Sum) -> u64 {
         self.at(sum_slot(api, sum))
