@@ -1,8 +1,8 @@
 //! All cells, and the totals of those that have ended.
 //!
 //! One short lock is taken when a channel begins or ends, when it is used for another share, and by who reads. Who reads takes references under
-//! the lock and adds up behind it: a cell that ends meanwhile keeps its numbers, and a total that grows is another value than the one
-//! that was taken. So each request is found in one of them, and in one alone.
+//! the lock, one a channel, and adds up behind it: what changes meanwhile is another value than the one that was taken, and a cell that ends keeps
+//! its numbers. So each request is found in one of them, and in one alone.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -14,15 +14,16 @@ use std::time::Instant;
 use parking_lot::Mutex;
 use wire::ids::SessionId;
 
+use crate::state::counters::api::Authentication;
 use crate::state::counters::cell::{Answered, Cell};
 use crate::state::counters::channel::ShareKey;
 use crate::state::counters::counts::Counts;
 use crate::state::counters::events::EventCounters;
-use crate::state::counters::totals::Totals;
+use crate::state::counters::totals::{Place, Totals};
 use crate::state::counters::view::{CountersView, Rows};
 use crate::state::user::User;
 
-/// Shares, users and clients that have totals of their own when nothing of them is connected any more.
+/// Shares, users and clients that have totals of their own.
 const SHARES_MAX: usize = 4_096;
 const USERS_MAX: usize = 1_024;
 const CLIENTS_MAX: usize = 1_024;
@@ -76,9 +77,14 @@ pub(crate) struct Counters {
 }
 
 struct Registry {
-    channels: BTreeMap<ChannelKey, LiveChannel>,
+    channels: BTreeMap<ChannelKey, Arc<LiveChannel>>,
     totals: EndedTotals,
 }
+
+/// A share, and how its users had proved who they are; the others are told apart by that alone.
+pub(super) type SharePlace = Place<ShareKey, Authentication>;
+pub(super) type UserPlace = Place<Arc<UserName>>;
+pub(super) type ClientPlace = Place<Option<IpAddr>>;
 
 /// What was counted in cells that have ended.
 #[derive(Clone)]
@@ -86,7 +92,7 @@ pub(super) struct EndedTotals {
     /// Of sessions that go on, on other channels.
     pub(super) sessions: HashMap<SessionId, Arc<Counts>>,
     pub(super) server: Arc<Counts>,
-    pub(super) shares: Totals<ShareKey>,
+    pub(super) shares: Totals<ShareKey, Authentication>,
     pub(super) users: Totals<Arc<UserName>>,
     pub(super) clients: Totals<Option<IpAddr>>,
 }
@@ -94,6 +100,8 @@ pub(super) struct EndedTotals {
 #[derive(Clone)]
 pub(super) struct LiveChannel {
     pub(super) client: Arc<Client>,
+    pub(super) user: UserPlace,
+    pub(super) address: ClientPlace,
     pub(super) cells: Vec<LiveCell>,
     /// What was counted in cells of its that have ended.
     pub(super) ended: Arc<Counts>,
@@ -101,20 +109,21 @@ pub(super) struct LiveChannel {
 
 #[derive(Clone)]
 pub(super) struct LiveCell {
-    pub(super) share: ShareKey,
+    pub(super) share: SharePlace,
     pub(super) cell: Arc<Cell>,
 }
 
 impl Counters {
     /// Nothing yet, of a server with this many shards.
     pub(crate) fn new(shards: usize) -> Arc<Self> {
-        let totals = EndedTotals {
+        let mut totals = EndedTotals {
             sessions: HashMap::new(),
             server: Arc::default(),
             shares: Totals::of_at_most(SHARES_MAX),
             users: Totals::of_at_most(USERS_MAX),
             clients: Totals::of_at_most(CLIENTS_MAX),
         };
+        let _outside = totals.shares.place((None, Authentication::Anonymous), Authentication::Anonymous);
         Arc::new(Counters {
             began: Instant::now(),
             start: RandomState::new().build_hasher().finish(),
@@ -133,27 +142,34 @@ impl Counters {
     /// A channel of `session` begins.
     pub(super) fn begin(&self, session: SessionId, client: Client) -> ChannelKey {
         let key = ChannelKey { session, number: self.next_channel.fetch_add(1, Ordering::Relaxed) };
-        let channel = LiveChannel { client: Arc::new(client), cells: Vec::new(), ended: Arc::default() };
-        self.registry.lock().channels.insert(key, channel);
+        let client = Arc::new(client);
+        let mut registry = self.registry.lock();
+        let user = registry.totals.users.place(Arc::clone(&client.user), ());
+        let address = registry.totals.clients.place(client.address(), ());
+        let channel = LiveChannel { client, user, address, cells: Vec::new(), ended: Arc::default() };
+        registry.channels.insert(key, Arc::new(channel));
         key
     }
 
     /// A channel has one more cell.
     pub(super) fn add_cell(&self, key: ChannelKey, share: &ShareKey, cell: &Arc<Cell>) {
-        if let Some(channel) = self.registry.lock().channels.get_mut(&key) {
-            channel.cells.push(LiveCell { share: share.clone(), cell: Arc::clone(cell) });
+        let mut registry = self.registry.lock();
+        let share = registry.totals.shares.place(share.clone(), share.1);
+        if let Some(channel) = registry.channels.get_mut(&key) {
+            Arc::make_mut(channel).cells.push(LiveCell { share, cell: Arc::clone(cell) });
         }
     }
 
     /// Nothing more is counted in a cell, and its channel goes on.
     pub(super) fn end_cell(&self, key: ChannelKey, cell: &Arc<Cell>) {
         let mut registry = self.registry.lock();
-        let Some(channel) = registry.channels.get_mut(&key) else { return };
+        let Registry { channels, totals } = &mut *registry;
+        let Some(channel) = channels.get_mut(&key).map(Arc::make_mut) else { return };
         let Some(position) = channel.cells.iter().position(|live| Arc::ptr_eq(&live.cell, cell)) else { return };
-        let (ended, client) = (channel.cells.remove(position), Arc::clone(&channel.client));
+        let ended = channel.cells.remove(position);
         let counts = ended.cell.read();
         Arc::make_mut(&mut channel.ended).add(&counts);
-        registry.totals.keep(&ended.share, &client, &counts);
+        totals.keep(&ended.share, channel, &counts);
     }
 
     /// A channel has ended. So has its session, where it was the last one.
@@ -164,7 +180,7 @@ impl Counters {
         for live in &channel.cells {
             let counts = live.cell.read();
             sum.add(&counts);
-            registry.totals.keep(&live.share, &channel.client, &counts);
+            registry.totals.keep(&live.share, &channel, &counts);
         }
         if registry.channels_of(key.session).next().is_some() {
             Arc::make_mut(registry.totals.sessions.entry(key.session).or_default()).add(&sum);
@@ -189,7 +205,7 @@ impl Counters {
         let events = self.events.read();
         let (channels, totals) = {
             let registry = self.registry.lock();
-            let channels: Vec<_> = registry.channels.iter().map(|(key, channel)| (*key, channel.clone())).collect();
+            let channels: Vec<_> = registry.channels.iter().map(|(key, channel)| (*key, Arc::clone(channel))).collect();
             (channels, registry.totals.clone())
         };
         let mut rows = Rows::of(totals);
@@ -200,18 +216,18 @@ impl Counters {
 }
 
 impl Registry {
-    fn channels_of(&self, session: SessionId) -> impl Iterator<Item = (&ChannelKey, &LiveChannel)> {
+    fn channels_of(&self, session: SessionId) -> impl Iterator<Item = (&ChannelKey, &Arc<LiveChannel>)> {
         self.channels.range(ChannelKey { session, number: 0 }..=ChannelKey { session, number: u64::MAX })
     }
 }
 
 impl EndedTotals {
     /// Adds what was counted in a cell that has ended to the totals that it counts for, beside its channel's.
-    fn keep(&mut self, share: &ShareKey, client: &Client, counts: &Counts) {
+    fn keep(&mut self, share: &SharePlace, channel: &LiveChannel, counts: &Counts) {
         Arc::make_mut(&mut self.server).add(counts);
         self.shares.add(share, counts);
-        self.users.add(&client.user, counts);
-        self.clients.add(&client.address(), counts);
+        self.users.add(&channel.user, counts);
+        self.clients.add(&channel.address, counts);
     }
 }
 

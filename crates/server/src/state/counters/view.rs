@@ -1,6 +1,7 @@
 //! The numbers of everything and everybody, as they are read at one moment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,10 +9,12 @@ use std::time::Duration;
 use wire::ids::SessionId;
 
 use crate::state::counters::api::Authentication;
-use crate::state::counters::channel::ShareKey;
 use crate::state::counters::counts::{Counts, Sums};
 use crate::state::counters::events::Events;
-use crate::state::counters::registry::{ChannelKey, EndedTotals, LiveChannel, UserName};
+use crate::state::counters::registry::{
+    ChannelKey, ClientPlace, EndedTotals, LiveChannel, SharePlace, UserName, UserPlace,
+};
+use crate::state::counters::totals::{Place, Totals};
 
 /// What a row of numbers is about.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -25,7 +28,7 @@ pub enum Scope {
         /// How those who asked had signed in.
         authentication: Authentication,
     },
-    /// All shares that have no place of their own, in the same way.
+    /// All shares that have no row of their own, in the same way.
     OtherShares {
         /// How those who asked had signed in.
         authentication: Authentication,
@@ -37,11 +40,11 @@ pub enum Scope {
         /// The storage account.
         account: String,
     },
-    /// All users who have no place of their own any more.
+    /// All users who have no row of their own.
     OtherUsers,
     /// The clients at an address; `None` for connections without one.
     Client(Option<IpAddr>),
-    /// All addresses that have no place of their own any more.
+    /// All addresses that have no row of their own.
     OtherClients,
     /// A session that is there.
     Session {
@@ -95,12 +98,13 @@ pub struct CountersView {
 pub(super) struct Rows {
     server: Sums,
     // There may be many of these, and each has few numbers that are not zero.
-    shares: BTreeMap<ShareKey, Counts>,
-    users: BTreeMap<Arc<UserName>, Counts>,
-    clients: BTreeMap<Option<IpAddr>, Counts>,
+    shares: BTreeMap<SharePlace, Counts>,
+    users: BTreeMap<UserPlace, Counts>,
+    clients: BTreeMap<ClientPlace, Counts>,
     sessions: BTreeMap<SessionId, (Arc<UserName>, Counts)>,
     channels: Vec<CountersRow>,
-    totals: EndedTotals,
+    /// Of sessions, what was done on channels that have ended.
+    ended: HashMap<SessionId, Arc<Counts>>,
 }
 
 impl Rows {
@@ -108,19 +112,19 @@ impl Rows {
     pub(super) fn of(totals: EndedTotals) -> Self {
         Rows {
             server: Sums::from(&*totals.server),
-            shares: totals.shares.named().map(|(share, counts)| (share.clone(), Counts::clone(counts))).collect(),
-            users: totals.users.named().map(|(user, counts)| (Arc::clone(user), Counts::clone(counts))).collect(),
-            clients: totals.clients.named().map(|(client, counts)| (*client, Counts::clone(counts))).collect(),
+            shares: copied(&totals.shares),
+            users: copied(&totals.users),
+            clients: copied(&totals.clients),
             sessions: BTreeMap::new(),
             channels: Vec::new(),
-            totals,
+            ended: totals.sessions,
         }
     }
 
     /// Adds what was counted in no session.
     pub(super) fn add_outside(&mut self, counts: &Counts) {
         self.server.add(counts);
-        self.shares.entry((None, Authentication::Anonymous)).or_default().add(counts);
+        self.shares.entry(Place::Named((None, Authentication::Anonymous))).or_default().add(counts);
     }
 
     /// Adds what was counted on a channel that is there.
@@ -133,11 +137,11 @@ impl Rows {
             sum.add(&counts);
         }
         self.server.add(&sum);
-        self.users.entry(Arc::clone(&client.user)).or_default().add(&sum);
-        self.clients.entry(client.address()).or_default().add(&sum);
+        self.users.entry(channel.user.clone()).or_default().add(&sum);
+        self.clients.entry(channel.address).or_default().add(&sum);
         // The other totals have it already.
         sum.add(&channel.ended);
-        let ended = self.totals.sessions.get(&key.session);
+        let ended = self.ended.get(&key.session);
         let begin = || (Arc::clone(&client.user), ended.map(|ended| Counts::clone(ended)).unwrap_or_default());
         self.sessions.entry(key.session).or_insert_with(begin).1.add(&sum);
         let scope = Scope::Channel {
@@ -151,28 +155,45 @@ impl Rows {
 
     pub(super) fn into_list(self) -> Vec<CountersRow> {
         let row = |scope, counts| CountersRow { scope, counts };
-        let EndedTotals { shares, users, clients, .. } = self.totals;
         let mut rows = vec![row(Scope::Server, self.server.into())];
-        rows.extend(self.shares.into_iter().map(|((name, authentication), counts)| {
-            row(Scope::Share { name: name.map(|name| name.to_string()), authentication }, counts)
-        }));
-        rows.extend(
-            self.users.into_iter().map(|(user, counts)| {
-                row(Scope::User { name: user.name.clone(), account: user.account.clone() }, counts)
-            }),
-        );
-        rows.extend(self.clients.into_iter().map(|(client, counts)| row(Scope::Client(client), counts)));
+        rows.extend(self.shares.into_iter().map(|(place, counts)| row(of_share(place), counts)));
+        rows.extend(self.users.into_iter().map(|(place, counts)| row(of_user(place), counts)));
+        rows.extend(self.clients.into_iter().map(|(place, counts)| row(of_client(place), counts)));
         rows.extend(self.sessions.into_iter().map(|(id, (user, counts))| {
             row(Scope::Session { id: id.0, user: user.name.clone(), account: user.account.clone() }, counts)
         }));
         rows.extend(self.channels);
-        let others = [
-            (Scope::OtherShares { authentication: Authentication::Ntlm }, shares.others()),
-            (Scope::OtherUsers, users.others()),
-            (Scope::OtherClients, clients.others()),
-        ];
-        let others = others.into_iter().filter(|(_, counts)| ***counts != Counts::default());
-        rows.extend(others.map(|(scope, counts)| CountersRow { scope, counts: Counts::clone(counts) }));
         rows
+    }
+}
+
+fn copied<K, O>(totals: &Totals<K, O>) -> BTreeMap<Place<K, O>, Counts>
+where
+    K: Ord + Hash + Clone,
+    O: Ord + Hash + Clone,
+{
+    totals.each().map(|(place, counts)| (place.clone(), Counts::clone(counts))).collect()
+}
+
+fn of_share(place: SharePlace) -> Scope {
+    match place {
+        Place::Named((name, authentication)) => {
+            Scope::Share { name: name.map(|name| name.to_string()), authentication }
+        }
+        Place::Others(authentication) => Scope::OtherShares { authentication },
+    }
+}
+
+fn of_user(place: UserPlace) -> Scope {
+    match place {
+        Place::Named(user) => Scope::User { name: user.name.clone(), account: user.account.clone() },
+        Place::Others(()) => Scope::OtherUsers,
+    }
+}
+
+fn of_client(place: ClientPlace) -> Scope {
+    match place {
+        Place::Named(address) => Scope::Client(address),
+        Place::Others(()) => Scope::OtherClients,
     }
 }
