@@ -195,6 +195,11 @@ impl ServedFolder {
         state.space.filter(|_| state.store.is_some() && !state.hangs())
     }
 
+    /// Bytes that its files take, where they are counted for a quota. Asks the folder nothing.
+    pub(crate) fn used_bytes(&self) -> Option<u64> {
+        self.state.lock().store.as_ref()?.used_bytes()
+    }
+
     /// Lets go of the folder. A thread that hangs ends when its folder answers.
     pub(crate) fn end(&self) {
         let mut state = self.state.lock();

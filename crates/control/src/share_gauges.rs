@@ -28,6 +28,8 @@ pub struct ShareReading {
     pub used: LimitUse,
     /// Bytes that its store has in all, and bytes that may still be written; `None` where that is not known.
     pub space: Option<(u64, u64)>,
+    /// Bytes that its own files take: of a RAM disk, and of a folder with a quota; `None` where that is not counted.
+    pub used_bytes: Option<u64>,
 }
 
 /// Where a share is read.
@@ -72,6 +74,7 @@ impl Gauge {
             limits: self.limits,
             used: self.limit.as_ref().map(|limit| limit.usage()).unwrap_or_default(),
             space: self.space.read().map(|space| (space.total_bytes, space.free_bytes)),
+            used_bytes: self.space.used_bytes(),
         }
     }
 }
@@ -81,6 +84,14 @@ impl SpaceGauge {
         match self {
             SpaceGauge::Folder(folder) => folder.space(),
             SpaceGauge::Ram(disk) => disk.upgrade()?.space().ok(),
+            SpaceGauge::Nobody => None,
+        }
+    }
+
+    fn used_bytes(&self) -> Option<u64> {
+        match self {
+            SpaceGauge::Folder(folder) => folder.used_bytes(),
+            SpaceGauge::Ram(_) => self.read().map(|space| space.total_bytes.saturating_sub(space.free_bytes)),
             SpaceGauge::Nobody => None,
         }
     }

@@ -20,29 +20,25 @@ impl Change {
     /// What the later look has more than the earlier one. They must be of the same server, in this order: where it has started
     /// anew meanwhile, all that the later one has counts.
     pub fn between(earlier: &CountersView, later: &CountersView) -> Change {
-        let is_new = later.start != earlier.start;
-        let known: HashMap<&Scope, &Counts> = match is_new {
-            true => HashMap::new(),
-            false => earlier.rows.iter().map(|row| (&row.scope, &row.counts)).collect(),
-        };
+        if later.start != earlier.start {
+            return Change::until(later.clone());
+        }
+        let known: HashMap<&Scope, &Counts> = earlier.rows.iter().map(|row| (&row.scope, &row.counts)).collect();
         let change = |row: &CountersRow| {
             let before = known.get(&row.scope);
             let counts = before.map_or_else(|| row.counts.clone(), |before| row.counts.since(before));
             CountersRow { scope: row.scope.clone(), counts }
         };
         Change {
-            passed: if is_new { later.at } else { later.at.saturating_sub(earlier.at) },
-            events: if is_new { later.events } else { events_since(&later.events, &earlier.events) },
+            passed: later.at.saturating_sub(earlier.at),
+            events: events_since(&later.events, &earlier.events),
             rows: later.rows.iter().map(change).collect(),
         }
     }
 
-    /// What was done in a share, however its users had signed in.
-    pub fn of_share(&self, share: &str) -> Counts {
-        let is_meant = |scope: &Scope| matches!(scope, Scope::Share { name: Some(name), .. } if name == share);
-        let mut sum = Counts::default();
-        self.rows.iter().filter(|row| is_meant(&row.scope)).for_each(|row| sum.add(&row.counts));
-        sum
+    /// All that was counted until a look: since the server started, and for sessions and channels since each began.
+    pub fn until(look: CountersView) -> Change {
+        Change { passed: look.at, events: look.events, rows: look.rows }
     }
 }
 

@@ -2,15 +2,16 @@
 //!
 //! # Example
 //!
-//! How fast a share was between two looks, which `server::admin::Admin::counters` gives:
+//! How fast the server was between two looks, which `server::admin::Admin::counters` gives:
 //!
 //! ```
 //! use insight::{Change, Figures};
-//! use server::admin::CountersView;
+//! use server::admin::{CountersView, Scope};
 //!
-//! fn of_share(earlier: &CountersView, later: &CountersView, name: &str) -> Figures {
+//! fn of_server(earlier: &CountersView, later: &CountersView) -> Option<Figures> {
 //!     let change = Change::between(earlier, later);
-//!     Figures::of(&change.of_share(name), change.passed)
+//!     let row = change.rows.iter().find(|row| row.scope == Scope::Server)?;
+//!     Some(Figures::of(&row.counts, change.passed))
 //! }
 //! ```
 

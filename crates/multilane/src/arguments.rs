@@ -74,7 +74,8 @@ pub(crate) enum Command {
     OpenFiles,
     /// Show what the running server does just now, by share, user, client, session and channel
     #[command(
-        after_help = "Examples:\n  multilane top\n  multilane top --once\n  multilane top --once --seconds 10 --json"
+        after_help = "Examples:\n  multilane top\n  multilane top --once\n  multilane top --once --seconds 10 --json
+  multilane top --total --json             each request, byte and response there ever was"
     )]
     Top(Top),
     /// What the server has done minute by minute and hour by hour, by Azure Monitor's names
@@ -332,6 +333,10 @@ pub(crate) struct Top {
     /// Look once, print and end
     #[arg(long)]
     pub(crate) once: bool,
+
+    /// Print all since the server started, and of sessions and channels since they began
+    #[arg(long, conflicts_with = "seconds")]
+    pub(crate) total: bool,
 
     /// Look at so many seconds; without --once, so often
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=3_600))]

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use control::{Control, DataFolder, ShareProperties};
+use control::{Control, DataFolder, ShareGauges, ShareProperties};
 use insight::Change;
 use insight::monitor::{Archive, ArchiveError, Interval, Metric, Record};
 use jiff::Timestamp;
@@ -37,10 +37,11 @@ impl Recorder {
         folder: &DataFolder,
         admin: Arc<dyn Admin>,
         control: &Arc<Mutex<Control>>,
+        gauges: ShareGauges,
     ) -> std::io::Result<Self> {
         let (stop, stopped) = channel();
         let control = Arc::downgrade(control);
-        let keeper = Keeper { path: path(folder), admin, control, earlier: nothing(), is_failing: false };
+        let keeper = Keeper { path: path(folder), admin, control, gauges, earlier: nothing(), is_failing: false };
         let thread = thread::Builder::new().name("metrics".to_owned()).spawn(move || keeper.run(&stopped))?;
         Ok(Recorder { stop: Some(stop), thread: Some(thread) })
     }
@@ -65,6 +66,7 @@ struct Keeper {
     admin: Arc<dyn Admin>,
     /// Gone when the server has been told to end.
     control: Weak<Mutex<Control>>,
+    gauges: ShareGauges,
     earlier: CountersView,
     is_failing: bool,
 }
@@ -112,6 +114,9 @@ impl Keeper {
             (control.shares(), control.limits_in_use())
         };
         records.entry(String::new()).or_default().add_level(Metric::FileShareCount, shares.len() as f64);
+        for (share, bytes) in self.gauges.read().into_iter().filter_map(|one| Some((one.share, one.used_bytes?))) {
+            records.entry(share).or_default().add_level(Metric::FileCapacity, bytes as f64);
+        }
         for share in &shares {
             let properties = ShareProperties::from(share);
             let credits = in_use.iter().find(|one| one.share == share.name).map(|one| one.burst_credits as f64);

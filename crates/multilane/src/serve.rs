@@ -92,7 +92,7 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
         error!(name: "catalog_not_read", error = %cause, "the catalog was not read again");
     }
     if let Some(metrics) = &metrics {
-        exposition::serve(metrics, server.admin(), gauges, since, &log);
+        exposition::serve(metrics, server.admin(), gauges.clone(), since, &log);
     }
     info!(
         name: "serving",
@@ -108,7 +108,7 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
     let (shares, addresses) = (configuration.shares.len(), joined(server.addresses()));
     supervisor.ready(&format!("Serves {shares} shares on {addresses}."));
     drop(configuration);
-    let recorder = Recorder::start(&folder, server.admin(), &control)
+    let recorder = Recorder::start(&folder, server.admin(), &control, gauges)
         .inspect_err(|cause| error!(name: "metrics_not_kept", error = %cause, "what the server does is not kept for `multilane metrics`"))
         .ok();
     let watch = supervisor.watch(server.admin()).map_err(|cause| unable("start a thread to watch shards", &cause))?;

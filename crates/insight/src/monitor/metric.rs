@@ -94,6 +94,8 @@ pub enum Metric {
     FileShareAvailableBurstCredits,
     /// The most a share may hold.
     FileShareCapacityQuota,
+    /// Bytes that the files of shares take.
+    FileCapacity,
     /// How many shares there are.
     FileShareCount,
     /// Requests a second that a share is provisioned with.
@@ -124,7 +126,7 @@ const PEAK: &[Aggregation] = &[Aggregation::Maximum, Aggregation::Average, Aggre
 
 impl Metric {
     /// All of them.
-    pub const ALL: [Metric; 13] = [
+    pub const ALL: [Metric; 14] = [
         Metric::Transactions,
         Metric::Ingress,
         Metric::Egress,
@@ -135,6 +137,7 @@ impl Metric {
         Metric::FileShareMaxUsedBandwidth,
         Metric::FileShareAvailableBurstCredits,
         Metric::FileShareCapacityQuota,
+        Metric::FileCapacity,
         Metric::FileShareCount,
         Metric::FileShareProvisionedIops,
         Metric::FileShareProvisionedBandwidth,
@@ -187,6 +190,10 @@ impl Metric {
             }
             Metric::FileShareCapacityQuota => {
                 of("FileShareCapacityQuota", "The most that shares may hold.", "Bytes", LEVEL, OF_SHARES)
+            }
+            Metric::FileCapacity => {
+                let text = "Bytes that the files of shares take, of RAM disks and of folders with a quota.";
+                of("FileCapacity", text, "Bytes", LEVEL, OF_SHARES)
             }
             Metric::FileShareCount => of("FileShareCount", "Shares that there are.", "Count", LEVEL, &[]),
             Metric::FileShareProvisionedIops => {

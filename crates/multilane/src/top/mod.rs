@@ -25,6 +25,9 @@ use crate::top::lists::Lists;
 pub(crate) fn run(path: &Path, arguments: &Top, output: Output) -> Result<(), Error> {
     let folder = DataFolder::open(path)?;
     let every = Duration::from_secs(arguments.seconds.into());
+    if arguments.total {
+        return print(&Change::until(look(&folder)?), output);
+    }
     if !arguments.once {
         if output == Output::Json || !std::io::stdout().is_terminal() {
             return Err(Error::argument(
@@ -36,7 +39,11 @@ pub(crate) fn run(path: &Path, arguments: &Top, output: Output) -> Result<(), Er
     }
     let earlier = look(&folder)?;
     thread::sleep(every);
-    let lists = Lists::of(&Change::between(&earlier, &look(&folder)?));
+    print(&Change::between(&earlier, &look(&folder)?), output)
+}
+
+fn print(change: &Change, output: Output) -> Result<(), Error> {
+    let lists = Lists::of(change);
     output.print(&once::Shown::of(&lists), |_| once::text(&lists))
 }
 

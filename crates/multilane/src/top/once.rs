@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use insight::Figures;
 use serde::Serialize;
+use server::admin::{Api, Counts, Events, ResponseType, Sum, status_name};
 
 use crate::table::Table;
 use crate::top::columns::Column;
@@ -14,12 +14,23 @@ use crate::top::lists::{Line, List, Lists};
 pub(super) struct Shown {
     /// The time that it is about.
     seconds: f64,
+    events: Seldom,
     server: Numbers,
     shares: Vec<Named>,
     users: Vec<Named>,
     clients: Vec<Named>,
     sessions: Vec<Named>,
     channels: Vec<Named>,
+}
+
+/// What happens seldom, and to the server as a whole.
+#[derive(Serialize)]
+struct Seldom {
+    sign_ins: u64,
+    sign_ins_refused: u64,
+    breaks: u64,
+    channels_bound: u64,
+    channels_lost: u64,
 }
 
 /// The figures of something.
@@ -45,17 +56,48 @@ struct Numbers {
     waited_for_budget_ms: f64,
     waited_for_store_ms: f64,
     waited_for_other_client_ms: f64,
+    apis: Vec<OfApi>,
+    statuses: Vec<OfStatus>,
+}
+
+/// Requests of an API.
+#[derive(Serialize)]
+struct OfApi {
+    api: &'static str,
+    responses: Vec<OfResponse>,
+    /// From their SMB2 headers on.
+    received_bytes: u64,
+    sent_bytes: u64,
+    /// Of files.
+    read_bytes: u64,
+    written_bytes: u64,
+}
+
+#[derive(Serialize)]
+struct OfResponse {
+    response: &'static str,
+    requests: u64,
+}
+
+/// Responses that said that something was not done.
+#[derive(Serialize)]
+struct OfStatus {
+    /// Its number as MS-ERREF 2.3 has it; `null` stands for all that were counted together, because there were too many different ones.
+    status: Option<String>,
+    name: Option<String>,
+    responses: u64,
 }
 
 impl Shown {
     pub(super) fn of(lists: &Lists) -> Self {
         let named = |list| {
-            let named = |line: &Line| Named { name: line.name.clone(), numbers: Numbers::of(&line.figures) };
+            let named = |line: &Line| Named { name: line.name.clone(), numbers: Numbers::of(line) };
             sorted(lists, list).into_iter().map(named).collect()
         };
         Shown {
             seconds: lists.passed.as_secs_f64(),
-            server: Numbers::of(&lists.server.figures),
+            events: Seldom::of(&lists.events),
+            server: Numbers::of(&lists.server),
             shares: named(List::Shares),
             users: named(List::Users),
             clients: named(List::Clients),
@@ -65,8 +107,16 @@ impl Shown {
     }
 }
 
+impl Seldom {
+    fn of(events: &Events) -> Self {
+        let Events { sign_ins, sign_ins_refused, breaks, channels_bound, channels_lost } = *events;
+        Seldom { sign_ins, sign_ins_refused, breaks, channels_bound, channels_lost }
+    }
+}
+
 impl Numbers {
-    fn of(figures: &Figures) -> Self {
+    fn of(line: &Line) -> Self {
+        let figures = &line.figures;
         let micros = |time: Duration| time.as_secs_f64() * 1e6;
         let millis = |time: Duration| time.as_secs_f64() * 1e3;
         Numbers {
@@ -82,7 +132,37 @@ impl Numbers {
             waited_for_budget_ms: millis(figures.waited.budget),
             waited_for_store_ms: millis(figures.waited.store),
             waited_for_other_client_ms: millis(figures.waited.other_client),
+            apis: apis(&line.counts),
+            statuses: line.counts.errors().iter().map(|error| OfStatus::of(*error)).collect(),
         }
+    }
+}
+
+/// Those that were asked.
+fn apis(counts: &Counts) -> Vec<OfApi> {
+    let asked = Api::ALL.iter().copied().filter(|api| counts.requests_of(*api) > 0);
+    let of_api = |api: Api| OfApi {
+        api: api.name(),
+        responses: responses(counts, api),
+        received_bytes: counts.sum(api, Sum::ReceivedBytes),
+        sent_bytes: counts.sum(api, Sum::SentBytes),
+        read_bytes: counts.sum(api, Sum::ReadBytes),
+        written_bytes: counts.sum(api, Sum::WrittenBytes),
+    };
+    asked.map(of_api).collect()
+}
+
+fn responses(counts: &Counts, api: Api) -> Vec<OfResponse> {
+    let each = ResponseType::ALL.iter();
+    let each = each.map(|response| OfResponse { response: response.name(), requests: counts.requests(api, *response) });
+    each.filter(|one| one.requests > 0).collect()
+}
+
+impl OfStatus {
+    fn of((status, responses): (u32, u64)) -> Self {
+        let is_one = status != u32::MAX;
+        let number = is_one.then(|| format!("{status:#010x}"));
+        OfStatus { status: number, name: is_one.then(|| status_name(status)).flatten(), responses }
     }
 }
 
@@ -109,7 +189,7 @@ pub(super) fn text(lists: &Lists) -> String {
 #[cfg(test)]
 mod tests {
     use insight::Change;
-    use server::admin::{Authentication, CountersRow, Counts, Scope};
+    use server::admin::{Authentication, CountersRow, Scope};
 
     use super::*;
 

@@ -25,7 +25,7 @@ use crate::request::audit::{self, Audited, Seen};
 use crate::request::counting;
 use crate::request::inbox::Kept;
 use crate::request::responder::Responder;
-use crate::request::response::Response;
+use crate::request::response::{Response, part_length};
 use crate::request::slow_path::{
     ANNOUNCED_WAITS_MAX, ANSWERS_BYTES_MAX, CANCELS_MAX, FILLED_PART, Long, asked_bytes, end_of, need,
 };
@@ -385,7 +385,7 @@ impl Request {
         responder.wake();
     }
 
-    /// Adds its response to those of its chain; gives how many bytes it has.
+    /// Adds its response to those of its chain; gives how many bytes it has there.
     fn push_response(
         &self,
         connection: &Connection,
@@ -399,7 +399,7 @@ impl Request {
             Some(async_id) => header.route = Route::Async(async_id),
             None => header.credits = connection.window.borrow_mut().grant(self.header.credits),
         }
-        match outcome {
+        let length = match outcome {
             Ok(reply) => {
                 header.status = reply.status;
                 self.apply(&mut header, &reply);
@@ -407,7 +407,7 @@ impl Request {
                 let signer = if made { connection.channel(header.session_id) } else { self.signer() };
                 let length = reply.body.len();
                 response.push(&header, reply.body, signer.filter(|_| chain.sealed.is_none()));
-                (HEADER_LENGTH + length) as u64
+                length
             }
             Err(refusal) => {
                 header.status = refusal.status;
@@ -415,9 +415,10 @@ impl Request {
                 let body = error_body(&refusal, dialect);
                 let length = body.len();
                 response.push(&header, body, self.signer());
-                (HEADER_LENGTH + length) as u64
+                length
             }
-        }
+        };
+        part_length(HEADER_LENGTH + length, chain.requests.len()) as u64
     }
 
     fn apply(&self, header: &mut Header, reply: &Reply) {

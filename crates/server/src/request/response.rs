@@ -33,6 +33,12 @@ struct Part {
     sign: Option<Signature>,
 }
 
+/// Bytes that a response of `length` takes among so many: one alone is as long as it is, all others are padded, the last one like the others, as
+/// Windows does.
+pub(crate) fn part_length(length: usize, of: usize) -> usize {
+    if of == 1 { length } else { length.next_multiple_of(8) }
+}
+
 impl Part {
     fn length(&self) -> usize {
         HEADER_LENGTH + self.body.len()
@@ -63,7 +69,7 @@ impl Response {
         Some(Placed { buffer, message, sign })
     }
 
-    /// Bytes that [`Response::write`] gives. The last of several is padded like the others, as Windows does.
+    /// Bytes that [`Response::write`] gives.
     pub(crate) fn length(&self) -> usize {
         match self.parts.as_slice() {
             [one] => one.length(),
@@ -82,7 +88,7 @@ impl Response {
         let mut rest = out;
         let count = self.parts.len();
         for (position, part) in self.parts.into_iter().enumerate() {
-            let length = if count == 1 { part.length() } else { part.length().next_multiple_of(8) };
+            let length = part_length(part.length(), count);
             let (message, behind) = rest.split_at_mut(length);
             rest = behind;
             message[..HEADER_LENGTH].copy_from_slice(&part.header);

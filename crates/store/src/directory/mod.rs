@@ -208,6 +208,11 @@ impl DirectoryStore {
         Ok(())
     }
 
+    /// Bytes that its files take, where there is a quota that they are counted for. Asks the file system nothing.
+    pub fn used_bytes(&self) -> Option<u64> {
+        self.volume().quota.as_ref().map(|quota| quota.used())
+    }
+
     fn volume(&self) -> Arc<Volume> {
         self.volume.load_full()
     }

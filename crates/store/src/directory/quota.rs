@@ -95,8 +95,13 @@ impl Quota {
         Space { total_bytes: space.total_bytes.min(limit_bytes), free_bytes: space.free_bytes.min(self.left()) }
     }
 
+    /// Bytes that are counted.
+    pub(super) fn used(&self) -> u64 {
+        self.used.0.load(Ordering::Relaxed)
+    }
+
     pub(super) fn left(&self) -> u64 {
-        self.limit.load(Ordering::Relaxed).saturating_sub(self.used.0.load(Ordering::Relaxed))
+        self.limit.load(Ordering::Relaxed).saturating_sub(self.used())
     }
 }
 
