@@ -11,14 +11,13 @@ use wire::status::Status;
 
 use crate::command::context::{Context, Outcome, Reply};
 use crate::state::attributes;
-use crate::state::audit::AuditEnd;
 use crate::state::closing::Closing;
 use crate::state::open::{Open, Target};
 use crate::state::shared::Shared;
 
 pub(crate) async fn handle(context: &Context, request: CloseRequest) -> Outcome {
     let open = context.session()?.remove_open(context.open()?.id).ok_or(Status::FILE_CLOSED)?;
-    open.end.say(AuditEnd::Close);
+    open.end.closed_from(&context.connection.caller);
     if let Target::File(file) = &open.target
         && file.delete_on_close.load(Ordering::Relaxed)
     {

@@ -52,8 +52,7 @@ pub(crate) async fn handle(context: &Context, request: WriteRequest<'_>) -> Outc
             let _change = change;
             let file = held.file()?;
             let (begun, end) = write.make(&held, file, &data, through);
-            if begun {
-                // What failed may have been made in part.
+            if end.is_ok() {
                 file.audited.wrote(held.tree.audit(), data.len() as u64);
             }
             // What failed may have been made in part, and so may what its client waits for no longer.

@@ -18,13 +18,16 @@ use wire::command::write::WriteRequest;
 use wire::context::create::name;
 use wire::fscc::FileClass;
 use wire::fscc::rename::{Rename, RenameFlags};
+use wire::header::Header;
 use wire::ids::{Command, SessionId};
+use wire::security::access;
 use wire::status::Status;
 
 use self::names::{action_name, disposition_name, in_text, parts_of_descriptor, text_of};
 use crate::command::connection::Connection;
 use crate::command::context::{Context, Outcome};
 use crate::request::admission::Request;
+use crate::request::write_batch;
 use crate::state::audit::{
     AuditActor, AuditClass, AuditClasses, AuditEvent, AuditIds, AuditPlace, AuditProof, shortened,
 };
@@ -93,7 +96,9 @@ impl<'a> Audited<'a> {
             _ => return None,
         };
         let open = context.open.clone();
-        let prepared = prepared.filter(|asked: &Asked| !asked.classes.and(tree.audit()).is_empty()).map(|asked| {
+        // What a CREATE is of is known when it is done.
+        let is_told = |asked: &Asked| command == Command::CREATE || !asked.classes.and(tree.audit()).is_empty();
+        let prepared = prepared.filter(is_told).map(|asked| {
             let class = asked.classes.and(tree.audit()).strongest().unwrap_or(AuditClass::Read);
             let mut event = request.event(connection, class, session);
             event.place.share = Some(Arc::clone(&tree.share));
@@ -267,6 +272,9 @@ impl<'a> Audited<'a> {
 impl Drop for Audited<'_> {
     fn drop(&mut self) {
         let Some(mut prepared) = self.prepared.take() else { return };
+        if self.tree.as_ref().is_none_or(|tree| prepared.classes.and(tree.audit()).is_empty()) {
+            return;
+        }
         prepared.event.time = SystemTime::now();
         prepared.event.ends_with(Status::CONNECTION_DISCONNECTED);
         self.connection.server.audit.record(prepared.event);
@@ -280,28 +288,57 @@ pub(super) fn tell(connection: &Connection, event: Option<AuditEvent>, time: Dur
     }
 }
 
+/// Tells of a WRITE among others that were made together, and that was refused or failed. What failed may have been made in part.
+pub(super) fn refused_write(connection: &Connection, asked: &write_batch::Asked, status: Status, time: Duration) {
+    let open = &*asked.open;
+    if !open.tree.audits(AuditClass::Write) || open.file().is_err() {
+        return;
+    }
+    let session = &asked.channel.session;
+    let mut event = event_of(&asked.header, session.id, (connection, AuditClass::Write), session);
+    event.place.share = Some(Arc::clone(&open.tree.share));
+    event.detail = range(asked.count as u64, asked.offset);
+    on_open(&mut event, open);
+    event.time = SystemTime::now();
+    event.ends_with(status);
+    tell(connection, Some(event), time);
+}
+
 impl Request {
     /// An event of its session.
     fn event(&self, connection: &Connection, class: AuditClass, session: &Session) -> AuditEvent {
-        let mut event = AuditEvent::new(class, Api::of(self.header.command).name());
-        event.command = Some(self.header.command.0);
-        event.actor = AuditActor::of(&session.user.load(), Some(Arc::clone(&connection.caller)));
-        event.actor.dialect = Some(session.dialect.0);
-        event.ids = self.ids();
-        let server = connection.server.configuration.load().settings.server_name.clone();
-        event.place = AuditPlace { server, ..AuditPlace::default() };
-        event
+        event_of(&self.header, self.session_id, (connection, class), session)
     }
 
     fn ids(&self) -> AuditIds {
-        let has_tree = !matches!(self.header.command, Command::SESSION_SETUP | Command::TREE_CONNECT);
-        AuditIds {
-            session: Some(self.session_id.0),
-            tree: has_tree.then(|| self.header.tree_id().0),
-            message: Some(self.header.message_id.0),
-            credits: Some(self.header.credit_charge.max(1)),
-            ..AuditIds::default()
-        }
+        ids_of(&self.header, self.session_id)
+    }
+}
+
+fn event_of(
+    header: &Header,
+    session_id: SessionId,
+    (connection, class): (&Connection, AuditClass),
+    session: &Session,
+) -> AuditEvent {
+    let mut event = AuditEvent::new(class, Api::of(header.command).name());
+    event.command = Some(header.command.0);
+    event.actor = AuditActor::of(&session.user.load(), Some(Arc::clone(&connection.caller)));
+    event.actor.dialect = Some(session.dialect.0);
+    event.ids = ids_of(header, session_id);
+    let server = connection.server.configuration.load().settings.server_name.clone();
+    event.place = AuditPlace { server, ..AuditPlace::default() };
+    event
+}
+
+fn ids_of(header: &Header, session_id: SessionId) -> AuditIds {
+    let has_tree = !matches!(header.command, Command::SESSION_SETUP | Command::TREE_CONNECT);
+    AuditIds {
+        session: Some(session_id.0),
+        tree: has_tree.then(|| header.tree_id().0),
+        message: Some(header.message_id.0),
+        credits: Some(header.credit_charge.max(1)),
+        ..AuditIds::default()
     }
 }
 
@@ -323,8 +360,18 @@ impl From<AuditClasses> for Asked {
 fn create(message: &[u8]) -> Option<Asked> {
     let asked = CreateRequest::decode(message).ok()?;
     let mut classes = AuditClasses::of_desired(asked.desired_access.0);
+    let takes_up = [name::DURABLE_HANDLE_RECONNECT, name::DURABLE_HANDLE_RECONNECT_V2]
+        .iter()
+        .any(|of| asked.contexts.find(of).is_some());
+    if takes_up || asked.desired_access.0 & access::MAXIMUM_ALLOWED != 0 {
+        // Whatever is granted, or was.
+        classes = classes.with(AuditClass::Read).with(AuditClass::Write);
+    }
     if asked.disposition != CreateDisposition::OPEN {
         classes = classes.with(AuditClass::Write);
+        if asked.contexts.find(name::SD_BUFFER).is_some() {
+            classes = classes.with(AuditClass::Security);
+        }
     }
     let goes = asked.options.contains(CreateOptions::DELETE_ON_CLOSE);
     if goes {

@@ -16,6 +16,7 @@ use wire::header::{Flags, HEADER_LENGTH, Header, Route};
 use wire::status::Status;
 
 use crate::request::answer;
+use crate::request::audit;
 use crate::request::counting;
 use crate::request::fast_path::{self, Shield};
 use crate::request::inbox::Inbox;
@@ -299,6 +300,10 @@ impl Batch {
 impl Asked {
     fn answer(self, responder: &Responder, outcome: Result<(), Refusal>, now: Instant, interim: Option<Interim<'_>>) {
         self.count_answered(&outcome, now);
+        if let Err(refusal) = &outcome {
+            let time = now.saturating_duration_since(self.received);
+            audit::refused_write(responder, &self, refusal.status, time);
+        }
         if outcome.is_ok()
             && let Ok(file) = self.open.file()
         {

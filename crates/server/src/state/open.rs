@@ -137,6 +137,11 @@ impl Open {
         Open { caller: Some(Arc::clone(caller)), ..self }
     }
 
+    /// Where its client closed it from, or else opened it.
+    pub(crate) fn ended_from(&self) -> Option<Arc<str>> {
+        self.end.caller().or(self.caller.as_ref()).cloned()
+    }
+
     /// The file part: a pipe is no file.
     pub(crate) fn file(&self) -> Result<&FileOpen, Status> {
         match &self.target {

@@ -2,12 +2,14 @@
 
 mod deletions;
 mod ends;
+mod granted;
 mod sign_in;
+mod writes;
 
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use store::RamStore;
+use store::{RamStore, Store};
 use tokio::task::LocalSet;
 use wire::codec::utf16_bytes;
 use wire::command::create::{AccessMask, CreateDisposition, CreateOptions, CreateRequest, ShareAccess};
@@ -70,7 +72,11 @@ pub(super) fn audited(text: &str) -> (Arc<Shared>, Arc<Kept>) {
 }
 
 fn audited_with(text: &str, signing: Signing) -> (Arc<Shared>, Arc<Kept>) {
-    let mut server = server_with(signing, Arc::new(RamStore::new(64 << 20)));
+    audited_on(Arc::new(RamStore::new(64 << 20)), text, signing)
+}
+
+pub(super) fn audited_on(store: Arc<dyn Store>, text: &str, signing: Signing) -> (Arc<Shared>, Arc<Kept>) {
+    let mut server = server_with(signing, store);
     let kept = Arc::<Kept>::default();
     Arc::get_mut(&mut server).unwrap().audit = Audit::to(Arc::<Kept>::clone(&kept));
     audit(&server, text);

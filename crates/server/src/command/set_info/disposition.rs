@@ -53,10 +53,10 @@ pub(super) async fn set(context: &Context, class: FileClass, buffer: &[u8]) -> R
     }
     let was = Was::of(open)?;
     let recording = open.begin_change(0..0)?;
-    let alone = Arc::clone(&name_change);
+    let (alone, caller) = (Arc::clone(&name_change), Arc::clone(&context.connection.caller));
     let mark = move |job: &Job| {
         let _alone = alone;
-        apply(job, flags)
+        apply(job, flags, &caller)
     };
     match file.kind {
         // Of a directory it is asked whether it is empty, and what its names lead to.
@@ -89,7 +89,11 @@ impl Was {
         let Ok(file) = self.open.file() else { return };
         if file.goes() != self.pending {
             file.file.set_delete_pending(self.open.id, &file.stream_name(), self.pending);
-            of_open::armed(&self.open, file, self.pending);
+            if self.pending {
+                of_open::armed(&self.open, file, self.open.caller.as_ref());
+            } else {
+                file.file.disarm();
+            }
         }
         file.delete_on_close.store(self.delete_on_close, Ordering::Relaxed);
     }
@@ -107,7 +111,7 @@ async fn learn_links(context: &Context) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn apply(job: &Job, flags: DispositionFlags) -> Result<(), Refusal> {
+fn apply(job: &Job, flags: DispositionFlags, caller: &Arc<str>) -> Result<(), Refusal> {
     let file = job.file()?;
     let delete = flags.contains(DispositionFlags::DELETE);
     let goes = delete && file.kind == Kind::Directory;
@@ -121,10 +125,14 @@ fn apply(job: &Job, flags: DispositionFlags) -> Result<(), Refusal> {
         file.delete_on_close.store(delete, Ordering::Relaxed);
     } else if delete && file.stream.is_none() && flags.contains(DispositionFlags::POSIX_SEMANTICS) {
         file.file.unlink_with(job.open.id);
-        of_open::armed(&job.open, file, true);
+        of_open::armed(&job.open, file, Some(caller));
     } else {
         file.file.set_delete_pending(job.open.id, &file.stream_name(), delete);
-        of_open::armed(&job.open, file, delete);
+        if delete {
+            of_open::armed(&job.open, file, Some(caller));
+        } else {
+            file.file.disarm();
+        }
     }
     if goes {
         job.server.watches.directory_goes(file.node.identity());

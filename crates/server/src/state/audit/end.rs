@@ -1,7 +1,7 @@
 //! What ended an open or a session.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// What ended an open or a session. One that nobody says was the server's own doing, as where a CREATE is undone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,16 +74,31 @@ impl AuditEnd {
 
 /// What ends an open, once somebody has said so.
 #[derive(Default)]
-pub(crate) struct EndCell(AtomicU8);
+pub(crate) struct EndCell {
+    end: AtomicU8,
+    /// Where the client that closed it did so from.
+    caller: OnceLock<Arc<str>>,
+}
 
 impl EndCell {
     /// Says what ends it; the first who says so is right.
     pub(crate) fn say(&self, end: AuditEnd) {
-        let _ = self.0.compare_exchange(0, end as u8, Ordering::Relaxed, Ordering::Relaxed);
+        let _ = self.end.compare_exchange(0, end as u8, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// A client at this address closes it.
+    pub(crate) fn closed_from(&self, caller: &Arc<str>) {
+        let _ = self.caller.set(Arc::clone(caller));
+        self.say(AuditEnd::Close);
+    }
+
+    /// The address of the client that closed it; `None` where none did.
+    pub(crate) fn caller(&self) -> Option<&Arc<str>> {
+        self.caller.get().filter(|_| self.get() == AuditEnd::Close)
     }
 
     pub(crate) fn get(&self) -> AuditEnd {
-        AuditEnd::ALL.get(usize::from(self.0.load(Ordering::Relaxed))).copied().unwrap_or_default()
+        AuditEnd::ALL.get(usize::from(self.end.load(Ordering::Relaxed))).copied().unwrap_or_default()
     }
 }
 

@@ -62,24 +62,19 @@ pub(crate) fn closed(server: &Shared, open: &Open, file: &FileOpen) {
     event.minor = if file.kind == Kind::Directory { "DirectoryClose" } else { "FileClose" }.into();
     event.moved = Some(moved);
     event.end = Some(open.end.get());
-    event.actor = AuditActor::of(&open.user, open.caller.clone());
+    event.actor = AuditActor::of(&open.user, open.ended_from());
     event.place = AuditPlace { path: Some(file.name()), ..AuditPlace::of(server, &open.tree) };
     event.ids = ids(open, file);
     event.ends_with(Status::SUCCESS);
     server.audit.record(event);
 }
 
-/// Somebody says by an open that its stream, or its file, goes when it is closed, or that it stays.
-pub(crate) fn armed(open: &Open, file: &FileOpen, goes: bool) {
-    if !open.tree.audits(AuditClass::Delete) {
-        return;
-    }
-    let stream = file.stream_name();
-    if goes {
-        let (user, caller) = (open.user.name.clone(), open.caller.clone());
-        file.file.armings.note(&stream, AuditArming { time: SystemTime::now(), user, caller, open: open.id.0 });
-    } else {
-        drop(file.file.armings.take(&stream));
+/// Somebody says from `caller` by an open that its stream, or the name that it was made by, goes when it is closed.
+pub(crate) fn armed(open: &Open, file: &FileOpen, caller: Option<&Arc<str>>) {
+    if open.tree.audits(AuditClass::Delete) {
+        let (user, caller) = (open.user.name.clone(), caller.cloned());
+        let who = AuditArming { time: SystemTime::now(), user, caller, open: open.id.0 };
+        file.file.arm(open.id, &file.stream_name(), who);
     }
 }
 
@@ -94,10 +89,10 @@ pub(crate) fn removed(
     if !last.tree.audits(AuditClass::Delete) {
         return;
     }
-    let (stream, kind) = match removal {
+    let kind = match removal {
         Removal::Nothing => return,
-        Removal::File(_) => ("", last.base.kind()),
-        Removal::Stream(stream) => (stream.as_str(), Kind::Stream),
+        Removal::File(_) => last.base.kind(),
+        Removal::Stream(_) => Kind::Stream,
     };
     let mut event = AuditEvent::new(AuditClass::Delete, Api::Close.name());
     event.minor = match kind {
@@ -106,11 +101,11 @@ pub(crate) fn removed(
         Kind::Stream => "StreamCloseAndDelete",
     }
     .into();
-    event.armed_by = file.armings.take(stream);
+    event.armed_by = file.armed_by(removal);
     event.place = AuditPlace { path: Some(name.to_owned()), ..AuditPlace::of(server, &last.tree) };
     match &last.open {
         Some(open) => {
-            event.actor = AuditActor::of(&open.user, open.caller.clone());
+            event.actor = AuditActor::of(&open.user, open.ended_from());
             event.end = Some(open.end.get());
             event.ids = AuditIds { open: Some(open.id.0), ..AuditIds::default() };
             event.ids.tree = Some(open.tree.id.0);

@@ -214,8 +214,8 @@ fn leave(server: &Arc<Shared>, open: &Open, file: &FileOpen, is_recorded: bool) 
     server.watches.closed(open, file);
     of_open::closed(server, open, file);
     if deletes {
-        of_open::armed(open, file, true);
         file.learn_links();
+        of_open::armed(open, file, open.caller.as_ref());
     }
     let removal = server.files.leave(&file.file, open.id, deletes);
     // What is not recorded as going stays where the server is killed before the last one closes.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use store::{Error, Identity, SharePath, Store, fold};
 
 use super::FileEntry;
+use super::entry::Armed;
 use super::state::FileState;
 use crate::state::open_id::OpenId;
 
@@ -79,6 +80,11 @@ impl FileEntry {
         if let Some(pending) = &mut state.pending {
             pending.links.renamed(from, to);
         }
+        self.armings.rename(|what| {
+            if *what == Armed::Name(Some(from.clone())) {
+                *what = Armed::Name(Some(to.clone()));
+            }
+        });
     }
 
     /// True where the name goes with its last open.
