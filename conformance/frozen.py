@@ -28,6 +28,8 @@ def hangs(kind, checks, report, python, more=()):
     with serving(kind, Wanted(shares=(SHARE, FROZEN, *more))) as server:
         disk = server.disk
         environment = dict(server.environment(), FROZEN_FOLDER=str(disk.folder), DEVICE_FOLDER=str(disk.image.parent))
+        if kind.kind == "multilane":
+            environment.update(MULTILANE=str(server.program), MULTILANE_DATA=server._data())
         try:
             report.absorb(NAME, [python, "-m", checks], SECONDS, env=environment, cwd=packages.ROOT)
         finally:

@@ -1,10 +1,13 @@
 """What the suite `frozen` does, in a process with the packages that its client needs."""
 
 import contextlib
+import json
 import os
 import pathlib
 import select
 import struct
+import subprocess
+import time
 
 from conformance.frozen import FROZEN, SHARE
 from conformance.hostile.client import (
@@ -22,6 +25,8 @@ THAWED_SECONDS = 30
 # How long what may be answered at once has until it is looked at what was not.
 SETTLE_SECONDS = 0.2
 BASIC = 4
+# A disk is said to hang after five.
+TOLD_SECONDS = 30
 # In 100 ns since 1601.
 SOME_TIME = 133_500_000_000_000_000
 ALL_ACCESS, DELETE_ON_CLOSE, OPEN, DIRECTORY = 0x001F01FF, 0x1000, 1, 1
@@ -45,6 +50,9 @@ def frozen(stack):
         for one in stuck:
             one.ask()
         others_are_served(bystander, theirs, "a share's disk hangs")
+        if "MULTILANE" in os.environ:
+            with lines.check("`status` and `why` say which disk does not answer"):
+                operators_are_told()
         with lines.check("nothing that changes the disk is acknowledged while it hangs"):
             early = [what for one in stuck for what in one.early()]
             expect(not early, f"answered: {early}")
@@ -56,6 +64,23 @@ def frozen(stack):
     with lines.check("the files hold what was acknowledged"):
         for one in stuck:
             one.judge(disk.folder)
+
+
+def operators_are_told():
+    deadline = time.monotonic() + TOLD_SECONDS
+    while True:
+        problems = [problem["share"] for problem in said("status")["problems"]]
+        causes = said("why", FROZEN)["causes"]
+        sentences = " ".join(causes[0]["sentences"]) if causes else ""
+        if problems == [FROZEN] and f"The store of the share {FROZEN} does not answer" in sentences:
+            return
+        expect(time.monotonic() < deadline, f"status: {problems}, why: {causes}")
+        time.sleep(1)
+
+
+def said(*words):
+    told = subprocess.run([os.environ["MULTILANE"], *words, "--json"], capture_output=True, text=True, timeout=60)
+    return json.loads(told.stdout)
 
 
 def others_are_served(bystander, theirs, what_happens):

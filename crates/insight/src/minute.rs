@@ -62,9 +62,11 @@ impl Minute {
         self.now.shares.iter().map(|share| share.name.as_str())
     }
 
-    /// The shares to which there were requests.
+    /// The shares to which there were requests, or whose stores have not answered yet.
     pub fn busy_shares(&self) -> Vec<&str> {
-        self.shares().filter(|name| self.rows.contains_key(&About::Share((*name).to_owned()))).collect()
+        let is_busy =
+            |share: &&ShareView| share.waits.is_some() || self.rows.contains_key(&About::Share(share.name.clone()));
+        self.now.shares.iter().filter(is_busy).map(|share| share.name.as_str()).collect()
     }
 
     /// The share or session of this name or number: a share where there is one, whatever case it is written in.

@@ -1,5 +1,7 @@
 //! The store takes long: a disk, or the network that a folder lies behind.
 
+use std::time::Duration;
+
 use server::admin::{Api, LatencyKind, Sum};
 
 use super::evidence::{About, Evidence};
@@ -10,7 +12,38 @@ use crate::Latencies;
 /// A request that waits for the store this many seconds on average has a slow one.
 const MEAN_MIN: f64 = 0.004;
 
+/// A store hangs that has let a request wait for so long.
+const HANGS_AFTER: Duration = Duration::from_secs(5);
+
 pub(super) fn find(evidence: &Evidence, time: &Time) -> Option<Found> {
+    hangs(evidence, time).or_else(|| is_slow(evidence, time))
+}
+
+/// What waits has not ended, and may never.
+fn hangs(evidence: &Evidence, time: &Time) -> Option<Found> {
+    let waits = evidence.shares.iter().filter_map(|share| Some((&share.view.name, share.view.waits?)));
+    let (share, waits) =
+        waits.max_by_key(|(_, waits)| waits.longest).filter(|(_, waits)| waits.longest >= HANGS_AFTER)?;
+    Some(
+        Found::new(Kind::SlowStore, time.store)
+            .says(format!(
+                "The store of the share {share} does not answer: {} wait for it, the first for {} now.",
+                requests_of(waits.count),
+                said(waits.longest)
+            ))
+            .shows("waiting_requests", waits.count as f64)
+            .shows("longest_wait_seconds", waits.longest.as_secs_f64())
+            .mended_by(
+                "dmesg | tail   # what the kernel says of the disk, or of the network that the folder lies behind",
+            ),
+    )
+}
+
+fn requests_of(count: usize) -> String {
+    if count == 1 { "one request".to_owned() } else { format!("{count} requests") }
+}
+
+fn is_slow(evidence: &Evidence, time: &Time) -> Option<Found> {
     let counts = &evidence.counts;
     let waited = |api: &Api| seconds(counts, &[*api], Sum::StoreNanos);
     let waiting: Vec<Api> =
@@ -41,7 +74,7 @@ pub(super) fn find(evidence: &Evidence, time: &Time) -> Option<Found> {
                 "Half of the {what} take {} or more, one in a hundred {} or more; a request waits {} for the store on average.",
                 said(p50),
                 said(p99),
-                said(std::time::Duration::from_secs_f64(mean))
+                said(Duration::from_secs_f64(mean))
             ))
             .shows("waited_seconds", time.store)
             .shows("mean_wait_ms", mean * 1e3)

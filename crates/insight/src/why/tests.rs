@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use server::admin::{
     Api, BreakView, CacheKind, ChannelView, Counts, Delayed, InterfaceView, LATENCY_BUCKETS, LimitOf, Multichannel,
-    Protection, Rate, RequestRate, ResponseType, SessionView, ShareRates, ShareView, Sum, UsedUp, latency_bucket,
+    Protection, Rate, RequestRate, ResponseType, SessionView, ShareRates, ShareView, StoreWait, Sum, UsedUp,
+    latency_bucket,
 };
 
 use super::*;
@@ -109,6 +110,7 @@ fn evidence(all: &[Work]) -> Evidence {
         rates: ShareRates::default(),
         account_rate: Rate::default(),
         credits: 0,
+        waits: None,
         delayed: Vec::new(),
     };
     Evidence {
@@ -219,6 +221,16 @@ fn credits_that_ran_out_are_named_before_the_limit() {
 fn waiting_for_no_limit_of_a_share_is_for_memory() {
     let evidence = evidence(&[Work { budget: 900.0, ..work(Api::Write, 60_000, 950.0) }]);
     says(&evidence, Kind::Memory, &["memory"]);
+}
+
+#[test]
+fn a_store_that_does_not_answer_is_named_though_no_request_has_ended() {
+    let mut evidence = evidence(&[]);
+    evidence.shares[0].view.waits = Some(StoreWait { count: 8, longest: Duration::from_secs(75) });
+    let parts = ["The store of the share media does not answer: 8 requests wait for it, the first for 75.0 s now."];
+    says(&evidence, Kind::SlowStore, &parts);
+    evidence.shares[0].view.waits = Some(StoreWait { count: 1, longest: Duration::from_secs(2) });
+    assert_eq!(causes(&evidence), [], "it may be slow once");
 }
 
 #[test]

@@ -64,6 +64,8 @@ impl Time {
         let covers = evidence.covers;
         time.other_client +=
             evidence.breaks.iter().map(|one| one.waiting as f64 * one.told_ago.min(covers).as_secs_f64()).sum::<f64>();
+        let waits = evidence.shares.iter().filter_map(|share| share.view.waits);
+        time.store += waits.map(|waits| waits.count as f64 * waits.longest.min(covers).as_secs_f64()).sum::<f64>();
         let turn = neighbour::loudest(evidence).map_or(0.0, |loudest| loudest.turn);
         for session in &evidence.sessions {
             let in_line = in_line(session, turn);

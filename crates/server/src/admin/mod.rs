@@ -12,6 +12,7 @@ pub use crate::state::counters::{
     Api, Authentication, CountersRow, CountersView, Counts, Events, LatencyKind, Malformed, Numbers, ResponseType,
     Scope, Sum, Wait,
 };
+pub use crate::state::store_waits::StoreWait;
 
 /// A session as an operator sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,6 +130,8 @@ pub struct ShareView {
     pub credits: u64,
     /// Requests that had to wait since it is served, by which limit.
     pub delayed: Vec<Delayed>,
+    /// What waits for its store just now, where something has for a second.
+    pub waits: Option<StoreWait>,
 }
 
 /// A client that keeps others waiting: it caches what they need, was told to give that up, and has not.

@@ -11,6 +11,7 @@ use crate::admin::{
     Admin, BREAKS_MAX, BreakView, ChannelView, InterfaceView, MemoryUse, OpenView, Protection, SessionView, ShareView,
     Views,
 };
+use crate::resource::pool::Waiting;
 use crate::state::audit::{AuditCounts, AuditEnd};
 use crate::state::caching::{ACKNOWLEDGE_WITHIN, Unacknowledged};
 use crate::state::configuration::{Configuration, Multichannel, Share};
@@ -21,6 +22,7 @@ use crate::state::open::{Open, Target};
 use crate::state::open_id::OpenId;
 use crate::state::session::{ChannelFacts, Session};
 use crate::state::shared::Shared;
+use crate::state::store_waits::{self, TOLD_AFTER};
 use wire::fscc::ioctl::{Interface, InterfaceCapability};
 use wire::ids::SessionId;
 
@@ -57,7 +59,8 @@ impl Admin for Arc<Shared> {
     }
 
     fn shares(&self) -> Vec<ShareView> {
-        self.configuration.load().shares.iter().map(view_share).collect()
+        let waits = self.pool.waiting_longer(TOLD_AFTER);
+        self.configuration.load().shares.iter().map(|share| view_share(share, &waits)).collect()
     }
 
     fn awaited_breaks(&self) -> Vec<BreakView> {
@@ -182,7 +185,7 @@ fn protection(session: &Session) -> Protection {
     }
 }
 
-fn view_share(share: &Share) -> ShareView {
+fn view_share(share: &Share, waits: &[Waiting]) -> ShareView {
     let (rates, account_rate) = share.limit.rates();
     ShareView {
         name: share.name.clone(),
@@ -192,6 +195,7 @@ fn view_share(share: &Share) -> ShareView {
         account_rate,
         credits: share.limit.usage().credits,
         delayed: share.limit.delayed(),
+        waits: store_waits::of_share(share, waits),
     }
 }
 

@@ -194,6 +194,7 @@ impl Shard {
                     // All shards have them together: one looks.
                     if self.index == 0 {
                         self.server.budgets.kept_buffers.trim();
+                        self.server.tell_hanging_stores();
                     }
                     self.server.pool.start_missing();
                     self.server.long_work.start_missing();

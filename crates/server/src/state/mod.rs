@@ -57,6 +57,7 @@ pub(crate) mod session_link;
 pub(crate) mod sessions;
 pub(crate) mod share_limit;
 pub(crate) mod shared;
+pub(crate) mod store_waits;
 pub(crate) mod strangers;
 pub(crate) mod tree;
 pub(crate) mod unbegun;

@@ -26,6 +26,7 @@ use crate::state::placement::Placement;
 use crate::state::roll_call::RollCall;
 use crate::state::session_link::SessionLink;
 use crate::state::sessions::Sessions;
+use crate::state::store_waits::HangingStores;
 use crate::state::strangers::Strangers;
 use crate::state::unsendable::Unsendable;
 
@@ -60,6 +61,7 @@ pub(crate) struct Shared {
     pub(crate) counters: Arc<Counters>,
     /// Who is told what of that.
     pub(crate) audit: Audit,
+    pub(crate) hanging_stores: HangingStores,
     next_open: AtomicU64,
 }
 
@@ -98,6 +100,7 @@ impl Shared {
             roll_call: RollCall::new(shards),
             counters: Counters::new(shards),
             audit: Audit::default(),
+            hanging_stores: HangingStores::default(),
             next_open: AtomicU64::new(u64::from(u32::from_le_bytes(chance)) << 24 | 1),
         }
     }

@@ -26,7 +26,7 @@ use store::waiting::Discarded;
 use tokio::sync::oneshot;
 
 use self::crew::{Crew, Row, Slot};
-pub(crate) use self::queues::{Device, Job, QueueKey};
+pub(crate) use self::queues::{Device, Job, QueueKey, Waiting};
 use self::queues::{Limits, Queues};
 
 /// What a shard does itself of work that takes as long as what is asked for is large, where the file is memory: as much as a READ.
@@ -151,6 +151,11 @@ impl Pool {
         }
     }
 
+    /// Where work has waited for a device for so long, how much there does.
+    pub(crate) fn waiting_longer(&self, than: Duration) -> Vec<Waiting> {
+        self.0.state.lock().queues.waiting_longer(than)
+    }
+
     /// True where so many threads are at work that they may keep others from the cores.
     pub(crate) fn is_crowded(&self) -> bool {
         self.0.running.load(Ordering::Relaxed) > CROWD
@@ -171,10 +176,10 @@ impl Pool {
     /// Takes the next piece of work, as a thread does that then waits for a device: it is done when it is called.
     #[cfg(any(test, feature = "in-memory"))]
     pub(crate) fn take_once(&self) -> Option<impl FnOnce()> {
-        let (queue_key, job) = self.0.state.lock().queues.take()?;
+        let (begun, job) = self.0.state.lock().queues.take()?;
         Some(move || {
             store::waiting::allow(job);
-            self.0.state.lock().queues.done(queue_key);
+            self.0.state.lock().queues.done(begun);
         })
     }
 
@@ -308,7 +313,7 @@ impl Inner {
         let mut state = self.state.lock();
         state.crew.rise(place, true);
         loop {
-            if let Some((queue_key, job)) = state.queues.take() {
+            if let Some((begun, job)) = state.queues.take() {
                 state.crew.begin(place);
                 drop(state);
                 self.running.fetch_add(1, Ordering::Relaxed);
@@ -317,7 +322,7 @@ impl Inner {
                 let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
                 self.running.fetch_sub(1, Ordering::Relaxed);
                 state = self.state.lock();
-                state.queues.done(queue_key);
+                state.queues.done(begun);
                 let now = state.crew.end(place);
                 if now != place {
                     (place, has_lost_place) = (now, true);

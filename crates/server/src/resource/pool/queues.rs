@@ -1,6 +1,7 @@
 //! Whose turn it is: work queues by device, for each device by user, and for each user by session, and each queue has its turn.
 
 use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
 
 /// The queue of what others wait for, in place of a session's: no session has this number.
 const FIRST: u64 = u64::MAX;
@@ -78,6 +79,22 @@ impl QueueKey {
     }
 }
 
+/// What a piece of work that has begun goes by.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Begun {
+    queue_key: QueueKey,
+    at: Instant,
+}
+
+/// What waits at a device, and has begun there longest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Waiting {
+    pub(crate) device: Device,
+    /// Pieces of work that have begun, and that stand in line behind them.
+    pub(crate) count: usize,
+    pub(crate) longest: Duration,
+}
+
 /// Work that has not begun.
 pub(super) struct Queues {
     limits: Limits,
@@ -94,7 +111,8 @@ struct DeviceQueue {
     /// Users that have work which may begin, in the order of their turns.
     turns: VecDeque<u64>,
     waiting: usize,
-    running: usize,
+    /// When each piece that runs has begun, in no order.
+    running: Vec<Instant>,
     has_turn: bool,
 }
 
@@ -157,7 +175,7 @@ impl Queues {
     /// Pieces of work that could begin now if there were threads, at most.
     pub(super) fn may_begin(&self) -> usize {
         let devices = self.turns.iter().filter_map(|id| Some((self.limits.at(*id), self.devices.get(id)?)));
-        devices.map(|(limits, device)| device.waiting.min(limits.device - device.running)).sum()
+        devices.map(|(limits, device)| device.waiting.min(limits.device - device.running.len())).sum()
     }
 
     /// How many threads all that has work may have.
@@ -185,11 +203,11 @@ impl Queues {
     }
 
     /// The next piece of work, which begins now, and whose it is. [`Queues::done`] has to be told when it has ended.
-    pub(super) fn take(&mut self) -> Option<(QueueKey, Job)> {
+    pub(super) fn take(&mut self) -> Option<(Begun, Job)> {
         for _ in 0..self.turns.len() {
             let device_id = self.turns.pop_front()?;
             let device = self.devices.get_mut(&device_id)?;
-            if device_id.is_waited_for() && self.running >= self.limits.all && device.running > 0 {
+            if device_id.is_waited_for() && self.running >= self.limits.all && !device.running.is_empty() {
                 self.turns.push_back(device_id);
                 continue;
             }
@@ -204,20 +222,23 @@ impl Queues {
             session.running += 1;
             user.running += 1;
             device.waiting -= 1;
-            device.running += 1;
+            let at = Instant::now();
+            device.running.push(at);
             self.running += usize::from(device_id.is_waited_for());
             let queue_key = QueueKey { device: device_id, user: user_id, session: session_id };
             self.give_turn(queue_key);
-            return Some((queue_key, job));
+            return Some((Begun { queue_key, at }, job));
         }
         None
     }
 
     /// A piece of work has ended.
-    pub(super) fn done(&mut self, queue_key: QueueKey) {
+    pub(super) fn done(&mut self, Begun { queue_key, at }: Begun) {
         self.running -= usize::from(queue_key.device.is_waited_for());
         let Some(device) = self.devices.get_mut(&queue_key.device) else { return };
-        device.running -= 1;
+        if let Some(position) = device.running.iter().position(|began| *began == at) {
+            device.running.swap_remove(position);
+        }
         if let Some(user) = device.users.get_mut(&queue_key.user) {
             user.running -= 1;
             if let Some(session) = user.sessions.get_mut(&queue_key.session) {
@@ -235,6 +256,18 @@ impl Queues {
         } else {
             self.give_turn(queue_key);
         }
+    }
+
+    /// Where work has waited for a device for so long, how much there does.
+    pub(super) fn waiting_longer(&self, than: Duration) -> Vec<Waiting> {
+        let now = Instant::now();
+        let each = self.devices.iter().filter(|(device, _)| device.is_waited_for());
+        let each = each.filter_map(|(device, queue)| {
+            let longest = queue.running.iter().map(|began| now.saturating_duration_since(*began)).max()?;
+            let count = queue.running.len() + queue.waiting;
+            Some(Waiting { device: *device, count, longest })
+        });
+        each.filter(|waiting| waiting.longest >= than).collect()
     }
 
     /// Puts a session, its user and its device at the end of the turns where they have work that may begin, and stand there not yet.
@@ -258,7 +291,7 @@ impl Queues {
                 device.turns.push_back(queue_key.user);
             }
         }
-        if !device.has_turn && !device.turns.is_empty() && device.running < limits.device {
+        if !device.has_turn && !device.turns.is_empty() && device.running.len() < limits.device {
             device.has_turn = true;
             self.turns.push_back(queue_key.device);
         }

@@ -22,6 +22,22 @@ async fn work_is_answered_and_a_panic_is_none() {
     assert_eq!(pool.run(ONE, || 9).await, None);
 }
 
+#[test]
+fn what_has_begun_and_not_ended_is_known_with_what_stands_behind_it() {
+    let pool = Pool::by_hand();
+    let waiting = |than| pool.waiting_longer(than).into_iter().map(|one| (one.device, one.count)).collect::<Vec<_>>();
+    (0..3).for_each(|_| pool.submit(at(7), Box::new(|| ())));
+    let nothing = pool.try_hand_over(QueueKey { device: Device::Processor, ..ONE }, || ());
+    assert_eq!(waiting(Duration::ZERO), [], "nothing has begun");
+    let begun: Vec<_> = (0..3).filter_map(|_| pool.take_once()).collect();
+    assert_eq!(waiting(Duration::ZERO), [(Device::Volume(7), 3)], "what only computes waits for no device");
+    assert_eq!(waiting(Duration::from_secs(3_600)), []);
+    begun.into_iter().for_each(|work| work());
+    while pool.work_once() {}
+    assert_eq!(waiting(Duration::ZERO), []);
+    drop(nothing);
+}
+
 /// Jobs that end when they are let go.
 struct Hanging {
     gate: Arc<(Mutex<bool>, Condvar)>,
