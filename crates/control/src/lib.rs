@@ -74,4 +74,4 @@ pub use sku::{AccountKind, AccountPlan, Billing, Sku};
 pub use socket::{AdminSocket, Explain, Facts, LogFilter, Request, Seen, ask, ask_for_all, see};
 pub use store::Belief;
 pub use stores::{Folders, look_for_problems};
-pub use views::{AuditLines, Channel, Interface, OpenFile, Problem, Session, ShareUse, Status, Waited};
+pub use views::{AuditLines, BusyFile, Channel, Interface, OpenFile, Problem, Session, ShareUse, Status, Waited};

@@ -5,7 +5,7 @@
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
-use server::admin::{AuditCounts, ChannelView, InterfaceView, OpenView, SessionView};
+use server::admin::{AuditCounts, ChannelView, FileView, InterfaceView, OpenView, SessionView};
 
 /// A session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,6 +90,28 @@ pub struct OpenFile {
     pub access: u32,
     /// Seconds since it was opened.
     pub open_seconds: u64,
+}
+
+/// A file that is read or written, and about how much.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BusyFile {
+    /// The share.
+    pub share: String,
+    /// The path in the share.
+    pub path: String,
+    /// READs and WRITEs a second,
+    pub iops: f64,
+    /// bytes a second that READs were answered with,
+    pub read_bytes: f64,
+    /// and bytes a second that WRITEs brought.
+    pub written_bytes: f64,
+}
+
+impl From<FileView> for BusyFile {
+    fn from(file: FileView) -> Self {
+        let FileView { share, path, iops, read_bytes, written_bytes } = file;
+        BusyFile { share, path, iops, read_bytes, written_bytes }
+    }
 }
 
 /// A share that is in the catalog and not served, or whose folder is not as it should be.

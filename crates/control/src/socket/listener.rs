@@ -20,9 +20,11 @@ use tracing::{info, warn};
 
 use super::{PART_MAX, REQUEST_BYTES_MAX, Reply, Request};
 use crate::reload::reload;
-use crate::views::{Interface, OpenFile, Problem, Session, Status};
+use crate::views::{BusyFile, Interface, OpenFile, Problem, Session, Status};
 use crate::{Control, DataFolder, Error, counters};
 
+/// Files that are told of as the busiest.
+const BUSY_FILES_MAX: usize = 200;
 /// A share is said to have a problem whose store has let a request wait for so long.
 const HANGS_AFTER: Duration = Duration::from_secs(5);
 /// How long a client may take to say what it wants, and to take the answer.
@@ -223,6 +225,11 @@ impl Desk {
                 reply(stream, log_filter.set(filter).map(|()| log_filter.now()))
             }
             Request::Counters => reply_in_parts(stream, counters::parts(admin.counters())),
+            Request::BusyFiles { within } => {
+                let within = Duration::from_millis((*within).into());
+                let files = admin.busy_files(within, BUSY_FILES_MAX).into_iter().map(BusyFile::from);
+                reply(stream, Ok(files.collect::<Vec<_>>()))
+            }
             Request::Why { about } => reply(stream, self.facts.explain.why(about.as_deref())),
             Request::CloseSession { id } => reply(stream, closed(admin.close_session(*id), *id, "session", "sessions")),
             Request::CloseOpen { id } => reply(stream, closed(admin.close_open(*id), *id, "open", "open-files")),

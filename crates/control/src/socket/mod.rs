@@ -42,6 +42,11 @@ pub enum Request {
     },
     /// Answered with what the server has done ([`ask_for_counters`](crate::ask_for_counters)), in parts.
     Counters,
+    /// Answered with the [`BusyFile`](crate::BusyFile)s of the last so many milliseconds, as far as samples tell.
+    BusyFiles {
+        /// Milliseconds.
+        within: u32,
+    },
     /// Where the time of the last minute went. Answered with what [`Explain`] says.
     Why {
         /// A share's name or a session's number; `None` for the share that suffers most.

@@ -15,7 +15,8 @@ use parking_lot::{Condvar, Mutex};
 use serde_json::{Value, json};
 use server::admin::{
     Admin, AuditCounts, Authentication, BreakView, ChannelView, Configuration, CountersRow, CountersView, Counts,
-    Events, InterfaceView, MemoryUse, Multichannel, OpenView, Protection, Scope, SessionView, ShareView, Views,
+    Events, FileView, InterfaceView, MemoryUse, Multichannel, OpenView, Protection, Scope, SessionView, ShareView,
+    Views,
 };
 use tempfile::TempDir;
 
@@ -113,6 +114,10 @@ impl Admin for Remembering {
     }
 
     fn shares(&self) -> Vec<ShareView> {
+        Vec::new()
+    }
+
+    fn busy_files(&self, _: Duration, _: usize) -> Vec<FileView> {
         Vec::new()
     }
 

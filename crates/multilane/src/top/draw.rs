@@ -15,7 +15,7 @@ use crate::top::view::{Over, View};
 /// Width of the columns beside the name.
 const NUMBER: u16 = 10;
 const HELP: &str = "\
-Tab, 1 to 5     another list
+Tab, 1 to 6     another list
 arrows, PgUp..  choose a line
 Enter           look into it: by API, by response, where its time went
 s, S            sort by the next column, the one before
@@ -25,7 +25,8 @@ c               close the chosen session
 q               quit
 
 Latencies are of requests that read, write or ask for metadata. THROTTLED is the
-part of the time in the server that requests waited for a limit.";
+part of the time in the server that requests waited for a limit. Files are those
+that are open, and their figures estimates from samples of READs and WRITEs.";
 
 /// Draws all of it.
 pub(super) fn draw(frame: &mut Frame<'_>, view: &View) {
@@ -113,7 +114,10 @@ fn cell(column: Column, text: String) -> TextLine<'static> {
 
 fn draw_detail(frame: &mut Frame<'_>, area: Rect, view: &View, name: &str, scrolled: u16) {
     let (line, lists) = (view.line(name), view.lists.as_ref());
-    let text = line.zip(lists).map(|(line, lists)| detail::text(line, lists.passed));
+    let text = line.zip(lists).map(|(line, lists)| match view.list {
+        List::Files => "Of a file no more is known than its line, which is estimated from samples.\n".to_owned(),
+        _ => detail::text(line, lists.passed),
+    });
     let text = text.unwrap_or_else(|| "It is not there any more.\n".to_owned());
     let title = format!(" {} {} (Esc goes back) ", view.list.heading(), printable(name));
     frame.render_widget(Paragraph::new(text).scroll((scrolled, 0)).block(Block::bordered().title(title)), area);

@@ -1,8 +1,9 @@
-//! What is shown of a change: a list each of shares, users, clients, sessions and channels.
+//! What is shown of a change: a list each of shares, users, clients, sessions and channels; and of files, as far as samples tell.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
+use control::BusyFile;
 use insight::{Change, Figures};
 use server::admin::{Counts, Events, Scope};
 
@@ -14,10 +15,12 @@ pub(super) enum List {
     Clients,
     Sessions,
     Channels,
+    Files,
 }
 
 impl List {
-    pub(super) const ALL: [List; 5] = [List::Shares, List::Users, List::Clients, List::Sessions, List::Channels];
+    pub(super) const ALL: [List; 6] =
+        [List::Shares, List::Users, List::Clients, List::Sessions, List::Channels, List::Files];
 
     /// What one of it is called.
     pub(super) fn heading(self) -> &'static str {
@@ -27,6 +30,7 @@ impl List {
             List::Clients => "CLIENT",
             List::Sessions => "SESSION",
             List::Channels => "CHANNEL",
+            List::Files => "FILE",
         }
     }
 }
@@ -74,6 +78,23 @@ impl Lists {
             lists[list].push(line(name, session, counts));
         }
         Lists { passed: change.passed, events: change.events, server: line("all".to_owned(), None, server), lists }
+    }
+
+    /// The same with files.
+    pub(super) fn with_files(mut self, files: &[BusyFile]) -> Self {
+        let line = |file: &BusyFile| {
+            let mib = |bytes: f64| bytes / f64::from(1 << 20);
+            let figures = Figures {
+                iops: file.iops,
+                read_mib_s: mib(file.read_bytes),
+                written_mib_s: mib(file.written_bytes),
+                ..Figures::of(&Counts::default(), self.passed)
+            };
+            let name = format!("{}\\{}", file.share, file.path);
+            Line { name, session: None, counts: Counts::default(), figures }
+        };
+        self.lists[List::Files as usize] = files.iter().map(line).collect();
+        self
     }
 
     /// One of the lists.

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use control::{DataFolder, Error, Request, ask};
+use control::{BusyFile, DataFolder, Error, Request, ask};
 use insight::Change;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
@@ -23,7 +23,7 @@ use crate::top::view::{View, Wish};
 const TURN: Duration = Duration::from_millis(50);
 
 /// What the thread that asks the server has got.
-type Look = Result<CountersView, Error>;
+type Look = Result<(CountersView, Vec<BusyFile>), Error>;
 
 /// Shows the view until a key ends it. New numbers come in so often.
 pub(super) fn run(folder: DataFolder, every: Duration) -> Result<(), Error> {
@@ -53,7 +53,8 @@ enum Answer {
 
 /// Looks again and again, and closes what is to be closed meanwhile.
 fn ask_on(folder: &DataFolder, every: Duration, answers: &Sender<Answer>, to_close: &Receiver<u64>) {
-    while answers.send(Answer::Look(super::look(folder))).is_ok() {
+    let look = || Ok((super::look(folder)?, super::busy_files(folder, every)?));
+    while answers.send(Answer::Look(look())).is_ok() {
         match to_close.recv_timeout(every) {
             Ok(id) => {
                 let closed = ask::<()>(folder, &Request::CloseSession { id }).map(drop);
@@ -82,9 +83,9 @@ fn show(
         while let Ok(answer) = answers.try_recv() {
             is_new = true;
             match answer {
-                Answer::Look(Ok(later)) => {
+                Answer::Look(Ok((later, files))) => {
                     if let Some(earlier) = &earlier {
-                        view.take(Lists::of(&Change::between(earlier, &later)));
+                        view.take(Lists::of(&Change::between(earlier, &later)).with_files(&files));
                     }
                     earlier = Some(later);
                 }

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use control::{DataFolder, Error, ask_for_counters};
+use control::{BusyFile, DataFolder, Error, Request, ask, ask_for_counters};
 use insight::Change;
 use server::admin::CountersView;
 
@@ -26,7 +26,7 @@ pub(crate) fn run(path: &Path, arguments: &Top, output: Output) -> Result<(), Er
     let folder = DataFolder::open(path)?;
     let every = Duration::from_secs(arguments.seconds.into());
     if arguments.total {
-        return print(&Change::until(look(&folder)?), output);
+        return print(&Lists::of(&Change::until(look(&folder)?)), output);
     }
     if !arguments.once {
         if output == Output::Json || !std::io::stdout().is_terminal() {
@@ -39,12 +39,18 @@ pub(crate) fn run(path: &Path, arguments: &Top, output: Output) -> Result<(), Er
     }
     let earlier = look(&folder)?;
     thread::sleep(every);
-    print(&Change::between(&earlier, &look(&folder)?), output)
+    let change = Change::between(&earlier, &look(&folder)?);
+    print(&Lists::of(&change).with_files(&busy_files(&folder, every)?), output)
 }
 
-fn print(change: &Change, output: Output) -> Result<(), Error> {
-    let lists = Lists::of(change);
-    output.print(&once::Shown::of(&lists), |_| once::text(&lists))
+fn print(lists: &Lists, output: Output) -> Result<(), Error> {
+    output.print(&once::Shown::of(lists), |_| once::text(lists))
+}
+
+/// The files that were used in the last time `within`.
+fn busy_files(folder: &DataFolder, within: Duration) -> Result<Vec<BusyFile>, Error> {
+    let within = u32::try_from(within.as_millis()).unwrap_or(u32::MAX);
+    ask(folder, &Request::BusyFiles { within })?.ok_or_else(|| runs_nowhere(folder))
 }
 
 fn look(folder: &DataFolder) -> Result<CountersView, Error> {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use insight::Figures;
 use serde::Serialize;
 use server::admin::{Api, Counts, Events, ResponseType, Sum, status_name};
 
@@ -21,6 +22,18 @@ pub(super) struct Shown {
     clients: Vec<Named>,
     sessions: Vec<Named>,
     channels: Vec<Named>,
+    /// Those that are open, as far as samples tell.
+    files: Vec<OfFile>,
+}
+
+/// A file.
+#[derive(Serialize)]
+struct OfFile {
+    /// The share and the path.
+    name: String,
+    iops: f64,
+    written_mib_s: f64,
+    read_mib_s: f64,
 }
 
 /// What happens seldom, and to the server as a whole.
@@ -103,7 +116,15 @@ impl Shown {
             clients: named(List::Clients),
             sessions: named(List::Sessions),
             channels: named(List::Channels),
+            files: sorted(lists, List::Files).into_iter().map(OfFile::of).collect(),
         }
+    }
+}
+
+impl OfFile {
+    fn of(line: &Line) -> Self {
+        let Figures { iops, written_mib_s, read_mib_s, .. } = line.figures;
+        OfFile { name: line.name.clone(), iops, written_mib_s, read_mib_s }
     }
 }
 

@@ -254,7 +254,7 @@ mod tests {
     fn lists_and_columns_come_round() {
         let mut view = View::new();
         press(&mut view, KeyCode::Left);
-        assert_eq!(view.list, List::Channels);
+        assert_eq!(view.list, List::Files);
         press(&mut view, KeyCode::Tab);
         assert_eq!(view.list, List::Shares);
         for _ in Column::ALL {

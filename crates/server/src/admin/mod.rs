@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 pub use crate::resource::latency::{LATENCY_BUCKETS, latency_bucket};
+pub use crate::state::busy_files::FileView;
 pub use crate::state::caching::CacheKind;
 pub use crate::state::configuration::*;
 pub use crate::state::counters::{
@@ -203,6 +204,9 @@ pub trait Admin: Send + Sync {
 
     /// The shares that are served.
     fn shares(&self) -> Vec<ShareView>;
+
+    /// The files that are read and written most, by samples of what was done in the last time `within`: those first that are most, and so many at most.
+    fn busy_files(&self, within: Duration, most: usize) -> Vec<FileView>;
 
     /// Clients that keep others waiting by what they cache, at most [`BREAKS_MAX`].
     fn awaited_breaks(&self) -> Vec<BreakView>;

@@ -8,8 +8,8 @@ use secure::seal::Cipher;
 use secure::sign::SigningAlgorithm;
 
 use crate::admin::{
-    Admin, BREAKS_MAX, BreakView, ChannelView, InterfaceView, MemoryUse, OpenView, Protection, SessionView, ShareView,
-    Views,
+    Admin, BREAKS_MAX, BreakView, ChannelView, FileView, InterfaceView, MemoryUse, OpenView, Protection, SessionView,
+    ShareView, Views,
 };
 use crate::resource::pool::Waiting;
 use crate::state::audit::{AuditCounts, AuditEnd};
@@ -61,6 +61,10 @@ impl Admin for Arc<Shared> {
     fn shares(&self) -> Vec<ShareView> {
         let waits = self.pool.waiting_longer(TOLD_AFTER);
         self.configuration.load().shares.iter().map(|share| view_share(share, &waits)).collect()
+    }
+
+    fn busy_files(&self, within: Duration, most: usize) -> Vec<FileView> {
+        self.busy_files.most_used(within, most)
     }
 
     fn awaited_breaks(&self) -> Vec<BreakView> {

@@ -12,6 +12,7 @@ use wire::status::Status;
 use crate::command::context::{Body, Context, Outcome, RESPONSE_ROOM, Reply};
 use crate::resource::allowance::ANSWER_BYTES_SMALL;
 use crate::resource::buffers::{Buffer, Buffers};
+use crate::state::busy_files::Used;
 use crate::state::open::{FileOpen, Open, Target};
 use crate::state::pipe::Pipe;
 use crate::state::refusal::Refusal;
@@ -87,6 +88,7 @@ pub(crate) async fn handle(context: &Context, request: ReadRequest<'_>) -> Outco
     };
     file.position.store(offset + count as u64, Ordering::Relaxed);
     file.audited.read(open.tree.audit(), count as u64);
+    context.server().busy_files.note(context.connection.shard, open, Used::Read(count as u64));
     buffer[start..data].copy_from_slice(&ReadResponse::to_bytes(count as u32));
     // StructureSize counts one byte of the buffer.
     let end = data + count.max(1);

@@ -16,6 +16,7 @@ use wire::status::Status;
 
 use crate::command::context::{Context, Outcome, Reply};
 use crate::state::breaks;
+use crate::state::busy_files::Used;
 use crate::state::open::{FileOpen, Open, Target};
 use crate::state::pipe::Pipe;
 use crate::state::refusal::Refusal;
@@ -65,6 +66,7 @@ pub(crate) async fn handle(context: &Context, request: WriteRequest<'_>) -> Outc
         .await??;
     context.in_flight.note_done_here(cost);
     file.position.store(end?, Ordering::Relaxed);
+    context.server().busy_files.note(context.connection.shard, open, Used::Wrote(count.into()));
     written::wrote(context.server(), open, context.session_id);
     Ok(Reply::new(WriteResponse::to_bytes(count).to_vec()))
 }

@@ -24,6 +24,7 @@ use crate::request::tally::Moved;
 use crate::request::write_batch::{Asked, Counted};
 use crate::resource::pool::Device;
 use crate::state::breaks;
+use crate::state::busy_files::Used;
 use crate::state::channel_sequence::Step;
 use crate::state::counters::Api;
 use crate::state::credits;
@@ -84,6 +85,7 @@ fn read(responder: &Responder, message: &mut [u8], header: &Header, proof: &Proo
     file.audited.read(open.tree.audit(), count as u64);
     let (received, sent) = (message.len() as u64, (RESPONSE_BYTES + count) as u64);
     responder.tally.note(&channel, &open.tree, &Moved { api: Api::Read, data: count as u64, received, sent });
+    responder.server.busy_files.note(responder.shard, &open, Used::Read(count as u64));
     Some(())
 }
 
@@ -233,6 +235,7 @@ fn write(responder: &Responder, message: &mut [u8], header: &Header, proof: &Pro
     let (data, received) = (request.data.len() as u64, message_length as u64);
     let moved = Moved { api: Api::Write, data, received, sent: RESPONSE_BYTES as u64 };
     responder.tally.note(&channel, &open.tree, &moved);
+    responder.server.busy_files.note(responder.shard, &open, Used::Wrote(data));
     Some(())
 }
 

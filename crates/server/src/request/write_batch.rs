@@ -27,6 +27,7 @@ use crate::resource::buffers::Buffer;
 use crate::resource::pool::QueueKey;
 use crate::resource::turns::REQUEST_COST;
 use crate::state::breaks;
+use crate::state::busy_files::Used;
 use crate::state::channel_sequence::Step;
 use crate::state::counters::{Api, Wait};
 use crate::state::files::Change;
@@ -307,6 +308,7 @@ impl Asked {
         if outcome.is_ok()
             && let Ok(file) = self.open.file()
         {
+            responder.server.busy_files.note(responder.shard, &self.open, Used::Wrote(self.count as u64));
             file.position.store(self.offset + self.count as u64, Ordering::Relaxed);
         }
         if responder.is_silent() {

@@ -10,6 +10,7 @@ pub(crate) mod authorization;
 pub(crate) mod authorization_tests;
 pub(crate) mod break_notice;
 pub(crate) mod breaks;
+pub(crate) mod busy_files;
 pub(crate) mod caching;
 pub(crate) mod channel_sequence;
 pub(crate) mod clients;

@@ -11,6 +11,7 @@ use crate::resource::budgets::Budgets;
 use crate::resource::capacity::Capacity;
 use crate::resource::pool::Pool;
 use crate::state::audit::Audit;
+use crate::state::busy_files::BusyFiles;
 use crate::state::clients::Clients;
 use crate::state::configuration::Configuration;
 use crate::state::counters::Counters;
@@ -59,6 +60,8 @@ pub(crate) struct Shared {
     pub(crate) roll_call: RollCall,
     /// What it has done.
     pub(crate) counters: Arc<Counters>,
+    /// With which files.
+    pub(crate) busy_files: BusyFiles,
     /// Who is told what of that.
     pub(crate) audit: Audit,
     pub(crate) hanging_stores: HangingStores,
@@ -99,6 +102,7 @@ impl Shared {
             placement: Placement::new(shards),
             roll_call: RollCall::new(shards),
             counters: Counters::new(shards),
+            busy_files: BusyFiles::new(shards),
             audit: Audit::default(),
             hanging_stores: HangingStores::default(),
             next_open: AtomicU64::new(u64::from(u32::from_le_bytes(chance)) << 24 | 1),

@@ -1,6 +1,7 @@
 //! Tests of several modules together, and what they are written with.
 
 pub(crate) mod audit_tests;
+pub(crate) mod busy_files_tests;
 pub(crate) mod channel_tests;
 pub(crate) mod coherence_tests;
 pub(crate) mod counters_tests;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use server::admin::{
-    Admin, AuditCounts, Authentication, BreakView, Configuration, CountersRow, CountersView, Counts, Events,
+    Admin, AuditCounts, Authentication, BreakView, Configuration, CountersRow, CountersView, Counts, Events, FileView,
     InterfaceView, MemoryUse, OpenView, Scope, SessionView, ShareView, Views,
 };
 
@@ -50,6 +50,10 @@ impl Admin for Fake {
     }
 
     fn shares(&self) -> Vec<ShareView> {
+        Vec::new()
+    }
+
+    fn busy_files(&self, _: Duration, _: usize) -> Vec<FileView> {
         Vec::new()
     }
 
