@@ -27,7 +27,6 @@ use self::names::{action_name, disposition_name, in_text, parts_of_descriptor, t
 use crate::command::connection::Connection;
 use crate::command::context::{Context, Outcome};
 use crate::request::admission::Request;
-use crate::request::write_batch;
 use crate::state::audit::{
     AuditActor, AuditClass, AuditClasses, AuditEvent, AuditIds, AuditPlace, AuditProof, shortened,
 };
@@ -288,16 +287,25 @@ pub(super) fn tell(connection: &Connection, event: Option<AuditEvent>, time: Dur
     }
 }
 
+/// A WRITE of a session.
+pub(super) struct RefusedWrite<'a> {
+    pub(super) header: &'a Header,
+    pub(super) session: &'a Session,
+    pub(super) open: &'a Open,
+    pub(super) offset: u64,
+    pub(super) count: usize,
+}
+
 /// Tells of a WRITE among others that were made together, and that was refused or failed. What failed may have been made in part.
-pub(super) fn refused_write(connection: &Connection, asked: &write_batch::Asked, status: Status, time: Duration) {
-    let open = &*asked.open;
+pub(super) fn refused_write(connection: &Connection, write: &RefusedWrite<'_>, status: Status, time: Duration) {
+    let open = write.open;
     if !open.tree.audits(AuditClass::Write) || open.file().is_err() {
         return;
     }
-    let session = &asked.channel.session;
-    let mut event = event_of(&asked.header, session.id, (connection, AuditClass::Write), session);
+    let session = write.session;
+    let mut event = event_of(write.header, session.id, (connection, AuditClass::Write), session);
     event.place.share = Some(Arc::clone(&open.tree.share));
-    event.detail = range(asked.count as u64, asked.offset);
+    event.detail = range(write.count as u64, write.offset);
     on_open(&mut event, open);
     event.time = SystemTime::now();
     event.ends_with(status);

@@ -16,7 +16,7 @@ use wire::header::{Flags, HEADER_LENGTH, Header, Route};
 use wire::status::Status;
 
 use crate::request::answer;
-use crate::request::audit;
+use crate::request::audit::{self, RefusedWrite};
 use crate::request::counting;
 use crate::request::fast_path::{self, Shield};
 use crate::request::inbox::Inbox;
@@ -303,7 +303,9 @@ impl Asked {
         self.count_answered(&outcome, now);
         if let Err(refusal) = &outcome {
             let time = now.saturating_duration_since(self.received);
-            audit::refused_write(responder, &self, refusal.status, time);
+            let (header, session, open) = (&self.header, &*self.channel.session, &*self.open);
+            let write = RefusedWrite { header, session, open, offset: self.offset, count: self.count };
+            audit::refused_write(responder, &write, refusal.status, time);
         }
         if outcome.is_ok()
             && let Ok(file) = self.open.file()

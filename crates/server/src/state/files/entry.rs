@@ -9,15 +9,15 @@ use wire::command::create::OplockLevel;
 use wire::context::lease::LeaseState;
 use wire::status::Status;
 
-use super::links::may_be_one;
+use super::armed::Armed;
 use super::state::FileState;
 use super::under_way::UnderWay;
 use super::wait::BreakWait;
-use super::{Link, Removal, now};
+use super::{Link, now};
 use crate::resource::budget::Budget;
 use crate::resource::budgets::UserBudgets;
 use crate::resource::rate_limit::MadeOnUse;
-use crate::state::audit::{Armings, AuditArming};
+use crate::state::audit::Armings;
 use crate::state::caching::{Actor, Granted, Held, Holder, LOOK_COST, LeaseId, NoticeKind, Notices, Operation};
 use crate::state::files::share_modes::Modes;
 use crate::state::locks::{LockRefusal, QueuedLock, RangeLock, RangeLocks, Ticket};
@@ -41,15 +41,6 @@ pub(crate) struct FileEntry {
     pub(crate) taken: MadeOnUse,
     /// Who has said that it goes, where that is audited.
     pub(super) armings: Armings<Armed>,
-}
-
-/// What somebody has said is to go.
-#[derive(PartialEq, Eq)]
-pub(super) enum Armed {
-    /// A name of the file, as far as names were told apart.
-    Name(Option<Link>),
-    /// A stream, folded.
-    Stream(String),
 }
 
 /// Another share's store, and a file's old and new name there.
@@ -101,33 +92,6 @@ impl FileEntry {
         }
         let link = state.link_of(open);
         state.pending.get_or_insert_default().links.mark(link).by.insert(open);
-    }
-
-    /// Notes who has said that the stream of an open, or the name that it was made by, goes.
-    pub(crate) fn arm(&self, open: OpenId, stream: &str, who: AuditArming) {
-        let what = match stream {
-            "" => Armed::Name(self.state.lock().link_of(open)),
-            stream => Armed::Stream(fold(stream)),
-        };
-        self.armings.note(what, who);
-    }
-
-    /// Forgets who has said so of what stays after all.
-    pub(crate) fn disarm(&self) {
-        let state = self.state.lock();
-        let _stays = self.armings.take(|what| match what {
-            Armed::Name(link) => !state.is_link_pending(link.as_ref()),
-            Armed::Stream(stream) => !state.pending.as_ref().is_some_and(|pending| pending.streams.contains(stream)),
-        });
-    }
-
-    /// Who has said so of what is removed, or was to be.
-    pub(crate) fn armed_by(&self, removal: &Removal) -> Vec<AuditArming> {
-        self.armings.take(|what| match (what, removal) {
-            (Armed::Name(armed), Removal::File(link)) => may_be_one(armed.as_ref(), link.as_ref()),
-            (Armed::Stream(armed), Removal::Stream(stream)) => *armed == fold(stream),
-            _ => false,
-        })
     }
 
     /// True where the stream of an open, or the name that it was made by, goes with its last open.
@@ -231,13 +195,7 @@ impl FileEntry {
         if let Some(locks) = state.locks.remove(&from) {
             state.locks.insert(to.clone(), locks);
         }
-        self.armings.rename(|what| {
-            if let Armed::Stream(stream) = what
-                && *stream == from
-            {
-                stream.clone_from(&to);
-            }
-        });
+        self.armed_stream_renamed(&from, &to);
         state.claims.stream_renamed(&from, &to);
         state.recorded.stream_renamed(&from, &to);
     }

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use store::{Error, Identity, SharePath, Store, fold};
 
 use super::FileEntry;
-use super::entry::Armed;
 use super::state::FileState;
 use crate::state::open_id::OpenId;
 
@@ -80,11 +79,7 @@ impl FileEntry {
         if let Some(pending) = &mut state.pending {
             pending.links.renamed(from, to);
         }
-        self.armings.rename(|what| {
-            if *what == Armed::Name(Some(from.clone())) {
-                *what = Armed::Name(Some(to.clone()));
-            }
-        });
+        self.armed_name_renamed(from, to);
     }
 
     /// True where the name goes with its last open.

@@ -2,6 +2,7 @@
 //! (MS-FSA 2.1.1.4 and following). Decided and changed in one place, in one step, under a short lock that is never held across
 //! a call to the store.
 
+mod armed;
 #[cfg(test)]
 mod at_once_tests;
 mod awaited;
