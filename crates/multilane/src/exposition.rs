@@ -1,6 +1,5 @@
 //! Metrics of a server, as `serve --metrics` has them.
 
-use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +10,15 @@ use server::admin::Admin;
 use tracing::info;
 use web::{Metrics, Source};
 
+use crate::listening::not_listening;
 use crate::log::Log;
 
 /// Listens, where that is wanted.
 pub(crate) fn listen(address: Option<SocketAddr>) -> Result<Option<Metrics>, Error> {
     let Some(address) = address else { return Ok(None) };
-    let metrics = Metrics::listen(address).map_err(|cause| not_listening(address, &cause))?;
+    let what = || format!("metrics cannot be told at {address}");
+    let metrics =
+        Metrics::listen(address).map_err(|cause| not_listening(&what(), "--metrics [ADDRESS:]PORT", &cause))?;
     info!(name: "metrics_served", listen = %metrics.address(), "metrics are told by HTTP, at /metrics");
     Ok(Some(metrics))
 }
@@ -35,20 +37,17 @@ pub(crate) fn serve(metrics: &Metrics, admin: Arc<dyn Admin>, shares: ShareGauge
 
 /// Reads `[ADDRESS:]PORT`; a port alone is one of a loopback address.
 pub(crate) fn place(text: &str) -> Result<SocketAddr, Error> {
-    let port_alone = || text.parse().ok().map(|port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
-    let remedy = "use a port, such as 9445, or an address of this machine and a port, such as 192.0.2.7:9445 or [2001:db8::7]:9445";
-    let place = text.parse().ok().or_else(port_alone);
-    place.ok_or_else(|| Error::argument(format!("{text:?} is no place to tell metrics"), remedy))
+    place_of(text, "to tell metrics", "9445")
 }
 
-fn not_listening(address: SocketAddr, cause: &io::Error) -> Error {
-    let remedy = match cause.kind() {
-        ErrorKind::AddrInUse => "end what listens there, or choose another port with --metrics [ADDRESS:]PORT",
-        ErrorKind::PermissionDenied => "choose a port of 1024 or more with --metrics [ADDRESS:]PORT, or run as root",
-        ErrorKind::AddrNotAvailable => "name an address of this machine with --metrics [ADDRESS:]PORT",
-        _ => "see what the system says above, or leave out --metrics",
-    };
-    Error::machine(format!("metrics cannot be told at {address}: {cause}"), remedy)
+/// The same for something else, with the port that its examples have.
+pub(crate) fn place_of(text: &str, what: &str, port: &str) -> Result<SocketAddr, Error> {
+    let port_alone = || text.parse().ok().map(|port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    let remedy = format!(
+        "use a port, such as {port}, or an address of this machine and a port, such as 127.0.0.1:{port} or [::1]:{port}"
+    );
+    let place = text.parse().ok().or_else(port_alone);
+    place.ok_or_else(|| Error::argument(format!("{text:?} is no place {what}"), remedy))
 }
 
 #[cfg(test)]

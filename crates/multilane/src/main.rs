@@ -9,6 +9,7 @@ mod departure;
 mod exposition;
 mod features;
 mod hints;
+mod listening;
 mod live;
 mod log;
 mod metrics;

@@ -24,6 +24,7 @@ use crate::data;
 use crate::departure::Departure;
 use crate::exposition;
 use crate::hints::{self, Hints};
+use crate::listening::not_listening;
 use crate::log::Log;
 use crate::output::{self, Output};
 use crate::recorder::Recorder;
@@ -210,13 +211,7 @@ fn joined(addresses: &[SocketAddr]) -> String {
 }
 
 fn not_started(cause: &io::Error) -> Error {
-    let remedy = match cause.kind() {
-        ErrorKind::AddrInUse => "end what listens there, or choose another port with --listen ADDRESS:PORT",
-        ErrorKind::PermissionDenied => "choose a port of 1024 or more with --listen ADDRESS:PORT, or run as root",
-        ErrorKind::AddrNotAvailable => "name an address of this machine with --listen ADDRESS:PORT",
-        _ => "see what the system says above",
-    };
-    Error::machine(format!("the server did not start: {cause}"), remedy)
+    not_listening("the server did not start", "--listen ADDRESS:PORT", cause)
 }
 
 fn unable(what: &str, cause: &io::Error) -> Error {
