@@ -18,7 +18,7 @@ const ALLOWED: [(&str, &[&str]); 12] = [
     ("server", &["wire", "secure", "store", "busy-poll", "netif"]),
     ("client", &["wire", "secure", "netif"]),
     ("load", &["client", "busy-poll", "netif"]),
-    ("control", &["server", "store"]),
+    ("control", &["secure", "server", "store"]),
     ("insight", &["server"]),
     ("web", &["server", "control", "insight"]),
     ("multilane", &["wire", "secure", "store", "netif", "server", "client", "load", "control", "insight", "web"]),

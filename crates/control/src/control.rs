@@ -20,7 +20,8 @@ use crate::share_gauges::{Gauge, ShareGauges};
 use crate::stores::{Folders, Looks, Stores};
 use crate::views::ShareUse;
 use crate::{
-    AccountKind, AccountName, BeliefChanges, DataFolder, Error, MetadataCaching, Problem, ShareLimits, ShareName,
+    AccountKind, AccountName, BeliefChanges, DataFolder, Error, KnownCatalog, MetadataCaching, Problem, ShareLimits,
+    ShareName,
 };
 
 /// The account and the share that a first start makes.
@@ -64,6 +65,7 @@ pub struct Control {
     limits: Limits,
     problems: Vec<Problem>,
     gauges: ShareGauges,
+    told: KnownCatalog,
     /// What was read last. It counts until the catalog can be read again, whatever has become of that.
     known: Option<Arc<Snapshot>>,
     /// True where the open file took another's place and was not read yet.
@@ -97,6 +99,7 @@ impl Control {
             stores: Arc::new(Mutex::new(stores)),
             problems: Vec::new(),
             gauges: ShareGauges::default(),
+            told: KnownCatalog::default(),
             known: None,
             is_replaced: false,
             version: None,
@@ -118,12 +121,13 @@ impl Control {
         Some(self.estate_of(&snapshot))
     }
 
-    fn estate_of(&mut self, snapshot: &Snapshot) -> Configuration {
+    fn estate_of(&mut self, snapshot: &Arc<Snapshot>) -> Configuration {
         self.stores.lock().keep_only(&snapshot.shares);
         self.limits.keep_only(snapshot);
         let before = std::mem::take(&mut self.problems);
         let shares: Vec<Share> = snapshot.shares.iter().filter_map(|share| self.share(share, snapshot)).collect();
         self.tell_problems(&before);
+        self.told.replace(snapshot, &self.problems);
         self.gauges.replace(snapshot.shares.iter().map(|share| self.gauge(share, &shares)));
         let is_awaited = |share: &&ShareRecord| !shares.iter().any(|served| served.name == share.name);
         let awaited = snapshot.shares.iter().filter(is_awaited).map(|share| share.name.clone()).collect();
@@ -222,6 +226,11 @@ impl Control {
     /// What is known of the shares, for who looks often.
     pub fn gauges(&self) -> ShareGauges {
         self.gauges.clone()
+    }
+
+    /// What the catalog said last, for who must not wait for its disk.
+    pub fn catalog(&self) -> KnownCatalog {
+        self.told.clone()
     }
 
     /// The folders of the shares.

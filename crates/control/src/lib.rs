@@ -32,9 +32,11 @@ mod counters;
 mod error;
 mod feature;
 mod folder;
+mod known;
 mod limits;
 mod look;
 mod name;
+mod operators;
 mod provisioned;
 pub mod provisioning;
 mod rates;
@@ -54,7 +56,7 @@ pub use advertise::parse_advertised;
 pub use azure::ShareProperties;
 pub use belief::{BeliefChanges, BelievedFor};
 pub use catalog::{
-    Account, AccountChanges, Catalog, Dialect, Key, Keys, MetadataCaching, Modes, NewShare, ProvisionUpdate,
+    Account, AccountChanges, Catalog, Dialect, Key, Keys, MetadataCaching, Modes, NewShare, Operator, ProvisionUpdate,
     ShareChanges, ShareRecord, Source, StoredSettings, User,
 };
 pub use control::{Control, Overrides, first_start};
@@ -62,8 +64,10 @@ pub use counters::ask_for_counters;
 pub use error::{Error, Fault};
 pub use feature::{Feature, FeatureState, Features, Regions, WhyNot};
 pub use folder::{DataFolder, Lock};
+pub use known::KnownCatalog;
 pub use limits::{LimitChanges, ShareLimits};
 pub use name::{AccountName, ShareName, UserName};
+pub use operators::ProvedOperator;
 pub use provisioned::{Increases, Provision, ProvisionChanges, Provisioned};
 pub use provisioning::ProvisionModel;
 pub use region::Region;

@@ -14,6 +14,7 @@ use crate::exposition;
 use crate::features::FeaturesCommand;
 use crate::log::{Filter, Format};
 use crate::metrics::MetricsCommand;
+use crate::operator::OperatorCommand;
 use crate::remote::arguments::{DOCTOR_EXAMPLES, Doctor, RemoteCommand};
 use crate::share::arguments::ShareCommand;
 
@@ -62,6 +63,9 @@ pub(crate) enum Command {
     /// Users of an account, who sign in with a password
     #[command(subcommand)]
     User(UserCommand),
+    /// Operators, who sign in to the page and may do there what commands do
+    #[command(subcommand)]
+    Operator(OperatorCommand),
     /// Shares: folders and RAM disks that clients connect to
     #[command(subcommand)]
     Share(ShareCommand),

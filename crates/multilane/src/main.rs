@@ -13,6 +13,7 @@ mod listening;
 mod live;
 mod log;
 mod metrics;
+mod operator;
 mod output;
 mod raw_end;
 mod recorder;
@@ -58,6 +59,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, Error> {
         Command::Serve(serve) => serve::run(&data()?, &serve, output),
         Command::Account(command) => account::run(&data()?, &command, output),
         Command::User(command) => user::run(&data()?, &command, output),
+        Command::Operator(command) => operator::run(&data()?, &command, output),
         Command::Share(command) => share::run(&data()?, &command, output),
         Command::Features(command) => features::run(&data()?, &command, output),
         Command::Sessions => live::sessions(&data()?, output),

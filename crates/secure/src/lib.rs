@@ -27,6 +27,7 @@ pub mod failure;
 mod hex;
 pub mod kdf;
 pub mod ntlm;
+mod password;
 pub mod preauth;
 mod random;
 mod role;
@@ -38,6 +39,7 @@ pub mod spnego;
 mod windows_exchange;
 
 pub use failure::LogonFailure;
+pub use password::PasswordHash;
 pub use random::{RandomFault, random};
 pub use role::Role;
 pub use secret::Secret;

@@ -3,6 +3,7 @@
 mod accounts;
 mod features;
 mod keys;
+mod operators;
 mod provisions;
 mod schema;
 mod settings;
@@ -24,6 +25,7 @@ use rusqlite::{
 
 pub use accounts::{Account, AccountChanges, MetadataCaching};
 pub use keys::{Key, Keys};
+pub use operators::Operator;
 pub use settings::{Dialect, StoredSettings};
 pub use shares::{Modes, NewShare, ProvisionUpdate, ShareChanges, ShareRecord};
 pub use sources::Source;
@@ -64,6 +66,7 @@ enum Missing {
 pub(crate) struct Snapshot {
     pub(crate) accounts: Vec<(Account, Keys)>,
     pub(crate) users: Vec<(User, server::admin::Secret)>,
+    pub(crate) operators: Vec<(Operator, secure::PasswordHash)>,
     pub(crate) shares: Vec<ShareRecord>,
     pub(crate) settings: StoredSettings,
     pub(crate) features: Features,
@@ -120,7 +123,7 @@ impl Catalog {
         Ok(self.connection.pragma_query_value(None, "data_version", |row| row.get(0))?)
     }
 
-    /// Accounts, users, shares and settings as they stand together at one moment.
+    /// Accounts, users, operators, shares and settings as they stand together at one moment.
     pub(crate) fn snapshot(&mut self) -> Result<Snapshot, Error> {
         // Before anything is judged by it.
         let read_at = Timestamp::now();
@@ -128,6 +131,7 @@ impl Catalog {
         Ok(Snapshot {
             accounts: accounts::all_with_keys(&view)?,
             users: users::all_with_hashes(&view)?,
+            operators: operators::all_with_hashes(&view)?,
             shares: share_rows::all(&view)?,
             settings: settings::read(&view)?,
             features: features::read(&view)?,

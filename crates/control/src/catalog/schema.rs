@@ -5,7 +5,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::Error;
 
 /// Every step ever taken. A published step never changes; what is new is a step at the end.
-const STEPS: [&str; 9] = [
+const STEPS: [&str; 10] = [
     "
     CREATE TABLE setting (
         name TEXT PRIMARY KEY,
@@ -87,6 +87,14 @@ const STEPS: [&str; 9] = [
      UPDATE share SET believed_ms = NULL WHERE folder IS NULL",
     // What of a share is audited: names of classes with commas between them.
     "ALTER TABLE share ADD COLUMN audit TEXT NOT NULL DEFAULT 'none'",
+    // Who may sign in to the page. The names are none of those that sign in to shares.
+    "CREATE TABLE operator (
+         folded_name TEXT PRIMARY KEY,
+         name TEXT NOT NULL,
+         rounds INTEGER NOT NULL CHECK (rounds > 0),
+         salt BLOB NOT NULL CHECK (length(salt) = 16),
+         hash BLOB NOT NULL CHECK (length(hash) = 32)
+     ) STRICT",
 ];
 
 /// Raises the schema to this program's version. A catalog of a newer program is refused and left as it is.

@@ -1,0 +1,46 @@
+//! What the catalog said when it was read last, for who has to know without waiting for its disk.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::Problem;
+use crate::catalog::{Account, ShareRecord, Snapshot};
+
+/// The accounts, shares and operators of a running server. A copy sees the same, and what is read later.
+#[derive(Clone, Default)]
+pub struct KnownCatalog(Arc<Mutex<Known>>);
+
+#[derive(Clone, Default)]
+struct Known {
+    snapshot: Option<Arc<Snapshot>>,
+    problems: Arc<[Problem]>,
+}
+
+impl KnownCatalog {
+    /// The accounts, the oldest first.
+    pub fn accounts(&self) -> Vec<Account> {
+        self.snapshot().iter().flat_map(|known| &known.accounts).map(|(account, _)| account.clone()).collect()
+    }
+
+    /// The shares, by name.
+    pub fn shares(&self) -> Vec<ShareRecord> {
+        self.snapshot().iter().flat_map(|known| &known.shares).cloned().collect()
+    }
+
+    /// The shares that are not served, and those whose folder is not as it should be.
+    pub fn problems(&self) -> Arc<[Problem]> {
+        Arc::clone(&self.0.lock().problems)
+    }
+
+    pub(crate) fn snapshot(&self) -> Option<Arc<Snapshot>> {
+        self.0.lock().snapshot.clone()
+    }
+
+    /// The catalog was read again, and is served but for these problems.
+    pub(crate) fn replace(&self, snapshot: &Arc<Snapshot>, problems: &[Problem]) {
+        let known = Known { snapshot: Some(Arc::clone(snapshot)), problems: problems.into() };
+        let before = std::mem::replace(&mut *self.0.lock(), known);
+        drop(before);
+    }
+}
