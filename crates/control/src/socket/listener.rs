@@ -21,7 +21,7 @@ use tracing::{info, warn};
 use super::{PART_MAX, REQUEST_BYTES_MAX, Reply, Request};
 use crate::reload::reload;
 use crate::views::{BusyFile, Interface, OpenFile, Problem, Session, Status};
-use crate::{Control, DataFolder, Error, counters};
+use crate::{By, Control, DataFolder, Error, Operations, counters};
 
 /// Files that are told of as the busiest.
 const BUSY_FILES_MAX: usize = 200;
@@ -81,6 +81,7 @@ pub struct AdminSocket {
 }
 
 struct Desk {
+    operations: Operations,
     control: Arc<Mutex<Control>>,
     admin: Arc<dyn Admin>,
     facts: Facts,
@@ -113,7 +114,8 @@ impl AdminSocket {
             Err(cause) => return Err(Error::system("open the admin socket", &path, &cause)),
         };
         let ending = Arc::new(AtomicBool::new(false));
-        let desk = Arc::new(Desk { control, admin, facts, visitors: Mutex::default() });
+        let operations = Operations::new(folder, &control, Arc::clone(&admin));
+        let desk = Arc::new(Desk { operations, control, admin, facts, visitors: Mutex::default() });
         let ended = Arc::clone(&ending);
         let place = path.clone();
         let thread = thread::Builder::new().name("admin".to_owned()).spawn(move || {
@@ -231,8 +233,8 @@ impl Desk {
                 reply(stream, Ok(files.collect::<Vec<_>>()))
             }
             Request::Why { about } => reply(stream, self.facts.explain.why(about.as_deref())),
-            Request::CloseSession { id } => reply(stream, closed(admin.close_session(*id), *id, "session", "sessions")),
-            Request::CloseOpen { id } => reply(stream, closed(admin.close_open(*id), *id, "open", "open-files")),
+            Request::CloseSession { id } => reply(stream, self.operations.close_session(By::Command, *id)),
+            Request::CloseOpen { id } => reply(stream, self.operations.close_open(By::Command, *id)),
         }
     }
 
@@ -309,13 +311,6 @@ fn hanging(share: &ShareView) -> Option<Problem> {
         waits.longest.as_secs()
     );
     Some(Problem { share: share.name.clone(), problem, served: true })
-}
-
-fn closed(found: bool, id: u64, what: &str, list: &str) -> Result<(), Error> {
-    if found {
-        return Ok(());
-    }
-    Err(Error::missing(format!("there is no {what} {id}"), format!("`multilane {list}` shows those there are")))
 }
 
 fn is_full(cause: &io::Error) -> bool {

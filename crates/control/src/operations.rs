@@ -1,0 +1,89 @@
+//! What operators have a running server do, by a command or on the page. Each is logged with who wanted it.
+
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use server::admin::{Admin, Multichannel};
+use tracing::info;
+
+use crate::reload::reload;
+use crate::{AccountChanges, AccountName, Catalog, Control, DataFolder, Error, LimitChanges, ShareChanges, ShareName};
+
+/// Who wants something done.
+#[derive(Clone, Copy, Debug)]
+pub enum By<'a> {
+    /// A command, which reaches the server through its admin socket.
+    Command,
+    /// An operator who has signed in to the page.
+    Operator(&'a str),
+}
+
+/// What may be done with a running server.
+#[derive(Clone)]
+pub struct Operations {
+    folder: DataFolder,
+    /// Gone when the server has been told to end.
+    control: Weak<Mutex<Control>>,
+    admin: Arc<dyn Admin>,
+}
+
+impl Operations {
+    /// Those of the server that `control` and `admin` are of.
+    pub fn new(folder: &DataFolder, control: &Arc<Mutex<Control>>, admin: Arc<dyn Admin>) -> Self {
+        Operations { folder: folder.clone(), control: Arc::downgrade(control), admin }
+    }
+
+    /// Ends a session with all its channels.
+    pub fn close_session(&self, by: By<'_>, id: u64) -> Result<(), Error> {
+        closed(self.admin.close_session(id), id, "session", "sessions")?;
+        info!(name: "session_closed", operator = by.name(), session = id, "an operator has closed a session");
+        Ok(())
+    }
+
+    /// Closes an open, as if its client had.
+    pub fn close_open(&self, by: By<'_>, id: u64) -> Result<(), Error> {
+        closed(self.admin.close_open(id), id, "open", "open-files")?;
+        info!(name: "open_closed", operator = by.name(), open = id, "an operator has closed an open");
+        Ok(())
+    }
+
+    /// Changes a share's limits in the catalog, and has the server take that up.
+    pub fn change_limits(&self, by: By<'_>, share: &ShareName, limits: LimitChanges) -> Result<(), Error> {
+        let changes = ShareChanges { limits, ..ShareChanges::default() };
+        let share = Catalog::reopen(&self.folder)?.update_share(share, &changes)?;
+        info!(name: "limits_changed", operator = by.name(), share = share.name, "an operator has changed a share's limits");
+        self.take_up()
+    }
+
+    /// Lets the sessions of an account have several channels, or no longer, and has the server take that up.
+    pub fn switch_multichannel(&self, by: By<'_>, account: &AccountName, to: Multichannel) -> Result<(), Error> {
+        let changes = AccountChanges { multichannel: Some(to), ..AccountChanges::default() };
+        Catalog::reopen(&self.folder)?.update_account(account, changes)?;
+        let is_on = to == Multichannel::On;
+        info!(name: "multichannel_switched", operator = by.name(), account = account.as_str(), on = is_on, "an operator has switched multichannel");
+        self.take_up()
+    }
+
+    fn take_up(&self) -> Result<(), Error> {
+        let ending =
+            || Error::machine("the change is kept, and the server ends", "it takes effect when it starts again");
+        reload(&*self.control.upgrade().ok_or_else(ending)?, &*self.admin).map(drop)
+    }
+}
+
+impl By<'_> {
+    /// The operator's name; a command has none.
+    fn name(&self) -> &str {
+        match self {
+            By::Command => "",
+            By::Operator(name) => name,
+        }
+    }
+}
+
+fn closed(found: bool, id: u64, what: &str, list: &str) -> Result<(), Error> {
+    if found {
+        return Ok(());
+    }
+    Err(Error::missing(format!("there is no {what} {id}"), format!("`multilane {list}` shows those there are")))
+}
