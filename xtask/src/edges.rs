@@ -20,7 +20,7 @@ const ALLOWED: [(&str, &[&str]); 12] = [
     ("load", &["client", "busy-poll", "netif"]),
     ("control", &["secure", "server", "store"]),
     ("insight", &["server"]),
-    ("web", &["server", "control", "insight"]),
+    ("web", &["secure", "server", "control", "insight"]),
     ("multilane", &["wire", "secure", "store", "netif", "server", "client", "load", "control", "insight", "web"]),
 ];
 

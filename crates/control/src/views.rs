@@ -142,6 +142,9 @@ pub struct Status {
     /// The address at which it tells its metrics, if it does.
     #[serde(default)]
     pub metrics: Option<String>,
+    /// The address of its page, if it has one.
+    #[serde(default)]
+    pub page: Option<String>,
     /// Sessions there are.
     pub sessions: usize,
     /// Opens there are.

@@ -15,6 +15,7 @@ use crate::features::FeaturesCommand;
 use crate::log::{Filter, Format};
 use crate::metrics::MetricsCommand;
 use crate::operator::OperatorCommand;
+use crate::page;
 use crate::remote::arguments::{DOCTOR_EXAMPLES, Doctor, RemoteCommand};
 use crate::share::arguments::ShareCommand;
 
@@ -135,6 +136,7 @@ Examples:
   multilane serve --listen 192.0.2.7:445 --listen '[2001:db8::7]:445'
   multilane serve --data ./data --listen 127.0.0.1:4450 --sealing required
   multilane serve --metrics 9445
+  multilane serve --page 9446
 
 The first start makes an account `local` and a share `share` on a folder in the data folder.
 SIGTERM and SIGINT end the server after answering what is in flight; SIGHUP makes it read
@@ -185,6 +187,10 @@ pub(crate) struct Serve {
     /// Tell metrics, and how the server is, to Prometheus and its like: at a port of this machine, or where an address says [default: nowhere]
     #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = exposition::place)]
     pub(crate) metrics: Option<SocketAddr>,
+
+    /// Have a page for operators, who sign in to watch and steer the server in a browser: at a port of this machine [default: nowhere]
+    #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = page::place)]
+    pub(crate) page: Option<SocketAddr>,
 
     /// What the log is: text, json or journald [default: text, or journald where standard error is the journal]
     #[arg(long, value_name = "FORMAT", hide_possible_values = true)]

@@ -15,6 +15,7 @@ mod log;
 mod metrics;
 mod operator;
 mod output;
+mod page;
 mod raw_end;
 mod recorder;
 mod remote;

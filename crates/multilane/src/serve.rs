@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use control::{AdminSocket, Catalog, Control, DataFolder, Error, Facts, Overrides, Reloader, first_start, reload};
+use control::{
+    AdminSocket, Catalog, Control, DataFolder, Error, Facts, Operations, Overrides, Reloader, first_start, reload,
+};
 use insight::audit::AuditLog;
 use jiff::Timestamp;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -16,7 +18,7 @@ use serde::Serialize;
 use server::admin::{Advertise, Anonymous, AuditSink, Configuration, OwnAddresses, Sealing, Signing};
 use server::{Config, Server};
 use tracing::{error, info, warn};
-use web::Metrics;
+use web::{Metrics, Page, PageSource};
 
 use crate::arguments::{Serve, When, WhereAnonymous};
 use crate::audit;
@@ -25,12 +27,13 @@ use crate::departure::Departure;
 use crate::exposition;
 use crate::hints::{self, Hints};
 use crate::listening::not_listening;
-use crate::log::Log;
+use crate::log::{Keep, Log};
 use crate::output::{self, Output};
-use crate::recorder::Recorder;
+use crate::page;
+use crate::recorder::{self, Recorder};
 use crate::signals::{Wish, Wishes};
 use crate::supervisor::Supervisor;
-use crate::why::Observer;
+use crate::why::{self, Observer};
 
 /// The port that clients use unless told otherwise; only root may take it.
 const PORT: u16 = 445;
@@ -44,13 +47,15 @@ const PATIENCE: Duration = Duration::from_secs(10);
 struct Ready {
     listen: Vec<SocketAddr>,
     metrics: Option<SocketAddr>,
+    page: Option<SocketAddr>,
     data: PathBuf,
     shares: Vec<String>,
     process: u32,
 }
 
 pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), Error> {
-    let log = Log::begin(arguments.log_format)?;
+    let keep = if arguments.page.is_some() { Keep::Recent } else { Keep::Nothing };
+    let log = Log::begin(arguments.log_format, keep)?;
     prevent_core_dumps();
     let folder = DataFolder::create(path)?;
     let lock = folder.lock()?;
@@ -60,12 +65,14 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
 
     let metrics = exposition::listen(arguments.metrics)?;
     let metrics_at = metrics.as_ref().map(Metrics::address);
+    let page = page::listen(arguments.page)?;
+    let page_at = page.as_ref().map(Page::address);
     let mut wishes = Wishes::new().map_err(|cause| unable("catch signals", &cause))?;
     let mut control = Control::new(&folder, catalog, overrides(arguments));
     let configuration = control.first_estate()?;
     let (started, since) = (Instant::now(), Timestamp::now());
     let server = start(&folder, &control.listen()?, arguments, (&configuration, &audit_log))?;
-    let (folders, gauges) = (control.folders(), control.gauges());
+    let (folders, gauges, known) = (control.folders(), control.gauges(), control.catalog());
     let control = Arc::new(parking_lot::Mutex::new(control));
     let listen = server.addresses().to_vec();
     let observer =
@@ -75,6 +82,7 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
         since,
         listen: listen.clone(),
         metrics: metrics_at,
+        page: page_at,
         version: env!("CARGO_PKG_VERSION"),
         log_filter: log.levels(),
         explain: observer.explains(),
@@ -95,6 +103,26 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
     if let Some(metrics) = &metrics {
         exposition::serve(metrics, server.admin(), gauges.clone(), since, &log);
     }
+    if let Some(page) = &page {
+        let recent = log.recent();
+        page::serve(
+            page,
+            PageSource {
+                admin: server.admin(),
+                shares: gauges.clone(),
+                catalog: known,
+                operations: Operations::new(&folder, &control, server.admin()),
+                explain: observer.explains(),
+                log_filter: log.levels(),
+                events: Box::new(move || recent.newest_first()),
+                path: Box::new(why::path),
+                archive: recorder::path(&folder),
+                audit_log: page::audit_place(&folder, arguments.audit_log.as_deref()),
+                version: env!("CARGO_PKG_VERSION"),
+                since: page::since(since),
+            },
+        )?;
+    }
     info!(
         name: "serving",
         version = env!("CARGO_PKG_VERSION"),
@@ -103,7 +131,7 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
         shares = configuration.shares.len(),
         "serving"
     );
-    if let Err(cause) = announce(&folder, (listen, metrics_at), &configuration, output) {
+    if let Err(cause) = announce(&folder, (listen, metrics_at, page_at), &configuration, output) {
         warn!(name: "ready_not_told", error = %cause, "nobody was told that the server is ready");
     }
     let (shares, addresses) = (configuration.shares.len(), joined(server.addresses()));
@@ -121,6 +149,7 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
     }
     supervisor.stopping();
     metrics.iter().for_each(Metrics::end);
+    drop(page);
     info!(name: "ending", "ending");
     drop((reloader, watch, observer));
     let departing = departure.begin((socket, control, recorder));
@@ -221,12 +250,12 @@ fn unable(what: &str, cause: &io::Error) -> Error {
 /// Says where the server listens and how clients reach it.
 fn announce(
     folder: &DataFolder,
-    (listen, metrics): (Vec<SocketAddr>, Option<SocketAddr>),
+    (listen, metrics, page): (Vec<SocketAddr>, Option<SocketAddr>, Option<SocketAddr>),
     configuration: &Configuration,
     output: Output,
 ) -> Result<(), Error> {
     let shares = configuration.shares.iter().map(|share| share.name.clone()).collect();
-    let ready = Ready { listen, metrics, data: folder.path().to_owned(), shares, process: std::process::id() };
+    let ready = Ready { listen, metrics, page, data: folder.path().to_owned(), shares, process: std::process::id() };
     match output {
         Output::Json => output::line(&ready),
         Output::Text => output.print(&ready, |ready| text(ready, configuration)),
@@ -240,6 +269,11 @@ fn text(ready: &Ready, configuration: &Configuration) -> String {
         ready.data.display(),
         joined(&ready.listen)
     );
+    if let Some(page) = ready.page {
+        text.push_str(&format!(
+            "Its page is http://{page}/, for operators: `multilane operator create NAME` makes one.\n"
+        ));
+    }
     let Some(address) = ready.listen.first() else {
         return text;
     };

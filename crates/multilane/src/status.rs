@@ -67,6 +67,7 @@ struct Said {
     up_seconds: u64,
     listen: Vec<String>,
     metrics: Option<String>,
+    page: Option<String>,
     sessions: usize,
     opens: usize,
     connections: usize,
@@ -121,6 +122,9 @@ impl Look {
             if let Some(address) = &said.metrics {
                 line("metrics", &format!("http://{address}/metrics"));
             }
+            if let Some(address) = &said.page {
+                line("page", &format!("http://{address}/"));
+            }
             line("connections", &said.connections.to_string());
             line("sessions", &said.sessions.to_string());
             line("opens", &said.opens.to_string());
@@ -148,6 +152,7 @@ impl Said {
             up_seconds: status.up_seconds,
             listen: status.listen,
             metrics: status.metrics,
+            page: status.page,
             sessions: status.sessions,
             opens: status.opens,
             connections: status.connections.iter().sum(),

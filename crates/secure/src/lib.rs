@@ -35,6 +35,7 @@ pub mod seal;
 mod secret;
 pub mod sign;
 pub mod spnego;
+mod token;
 #[cfg(test)]
 mod windows_exchange;
 
@@ -43,3 +44,4 @@ pub use password::PasswordHash;
 pub use random::{RandomFault, random};
 pub use role::Role;
 pub use secret::Secret;
+pub use token::{Fingerprint, Token};

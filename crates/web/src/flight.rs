@@ -21,7 +21,7 @@ pub(crate) trait Work: Send + 'static {
     /// What is found out once for all who wait.
     type Reading;
     /// What each of them wants to know of it.
-    type Question: Copy + Eq + Hash + Send + 'static;
+    type Question: Clone + Eq + Hash + Send + 'static;
     /// What it gets.
     type Answer: Clone + Send + 'static;
 
@@ -127,7 +127,7 @@ impl<W: Work> Desk<W> {
             let reading = work.read();
             let mut answers = HashMap::new();
             for Asker { question, tell } in askers {
-                let answer = answers.entry(question).or_insert_with(|| work.answer(&reading, question));
+                let answer = answers.entry(question.clone()).or_insert_with(|| work.answer(&reading, question));
                 // Who has gone meanwhile wants nothing.
                 let _ = tell.send(answer.clone());
             }

@@ -1,4 +1,4 @@
-//! What is told by HTTP: metrics for Prometheus, and whether the server lives and serves.
+//! What is told by HTTP: metrics for Prometheus, whether the server lives and serves, and a page for operators.
 //!
 //! It runs on threads of its own and never on a shard: one for HTTP, one that reads the counters for all who wait for them, and one that asks the
 //! shards whether they go on.
@@ -7,6 +7,7 @@ mod flight;
 mod health;
 mod http;
 mod metrics;
+mod page;
 mod source;
 mod text;
 
@@ -16,7 +17,9 @@ use std::net::SocketAddr;
 use crate::http::{Listening, Server};
 use crate::metrics::Audience;
 use crate::source::Stages;
+use tracing::warn;
 
+pub use crate::page::{Page, PageSource, PathOf};
 pub use crate::source::Source;
 
 /// The running endpoint. It ends when this is dropped.
@@ -32,7 +35,7 @@ impl Metrics {
         let listening = Listening::on(address)?;
         let for_machine = listening.address().ip().to_canonical().is_loopback();
         let audience = if for_machine { Audience::Machine } else { Audience::Network };
-        let server = Server::start("metrics-http", listening, metrics::pages(&stages, audience)?)?;
+        let server = Server::start("metrics-http", listening, metrics::pages(&stages, audience)?, not_accepted)?;
         Ok(Metrics { stages, server })
     }
 
@@ -50,4 +53,8 @@ impl Metrics {
     pub fn end(&self) {
         self.stages.end();
     }
+}
+
+fn not_accepted(cause: &io::Error) {
+    warn!(name: "metrics_accept_failed", error = %cause, "a connection for metrics was not taken");
 }

@@ -1,8 +1,9 @@
 //! The endpoint over real sockets, of a server that is not there.
 
+mod asking;
 mod fake;
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,18 +13,8 @@ use control::ShareGauges;
 use insight::exposition::LogLoss;
 use web::{Metrics, Source};
 
+use crate::asking::{Answer, answer, ask, connect};
 use crate::fake::Fake;
-
-/// Longer than anything takes that a test waits for.
-const AN_AGE: Duration = Duration::from_secs(60);
-
-/// An answer, taken apart.
-#[derive(Debug)]
-struct Answer {
-    status: u16,
-    head: String,
-    body: String,
-}
 
 fn metrics() -> Metrics {
     Metrics::listen("127.0.0.1:0".parse().unwrap()).unwrap()
@@ -37,32 +28,6 @@ fn serving(metrics: &Metrics, fake: &Arc<Fake>) {
         version: "1.2.3",
         since: Duration::from_secs(1_764_435_121),
     });
-}
-
-fn connect(address: SocketAddr) -> TcpStream {
-    let stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(AN_AGE)).unwrap();
-    stream.set_write_timeout(Some(AN_AGE)).unwrap();
-    stream
-}
-
-/// What comes until the other side ends the connection; `None` where nothing does.
-fn answer(mut stream: TcpStream) -> Option<Answer> {
-    let mut bytes = Vec::new();
-    // A reset behind the answer is an end, too.
-    let _ = stream.read_to_end(&mut bytes);
-    let text = String::from_utf8(bytes).unwrap();
-    let (head, body) = text.split_once("\r\n\r\n")?;
-    let status = head.split(' ').nth(1)?.parse().ok()?;
-    Some(Answer { status, head: head.to_lowercase(), body: body.to_owned() })
-}
-
-/// Sends these lines as a request.
-fn ask(address: SocketAddr, lines: &[&str]) -> Option<Answer> {
-    let mut stream = connect(address);
-    // Who is refused early need not have taken all.
-    let _ = stream.write_all((lines.join("\r\n") + "\r\n\r\n").as_bytes());
-    answer(stream)
 }
 
 fn get(address: SocketAddr, path: &str) -> Answer {

@@ -64,6 +64,8 @@ pub struct Facts {
     pub listen: Vec<SocketAddr>,
     /// Where it tells its metrics, if it does.
     pub metrics: Option<SocketAddr>,
+    /// Where its page is, if it has one.
+    pub page: Option<SocketAddr>,
     /// The program's version.
     pub version: &'static str,
     /// What is logged.
@@ -250,6 +252,7 @@ impl Desk {
             up_seconds: self.facts.started.elapsed().as_secs(),
             listen: self.facts.listen.iter().map(SocketAddr::to_string).collect(),
             metrics: self.facts.metrics.as_ref().map(SocketAddr::to_string),
+            page: self.facts.page.as_ref().map(SocketAddr::to_string),
             sessions: self.admin.session_count(),
             opens: self.admin.open_count(),
             connections: self.admin.connections(),

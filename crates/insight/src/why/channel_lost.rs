@@ -5,9 +5,6 @@ use super::time::{MUCH_BYTES, Time, sum};
 use super::{Found, Kind};
 use server::admin::Sum;
 
-/// A connection whose other end has not answered so often is dead.
-const UNANSWERED_MIN: u32 = 2;
-
 /// What a session has lost.
 struct Loss<'a> {
     session: &'a SessionFacts,
@@ -42,8 +39,7 @@ pub(super) fn find(evidence: &Evidence, time: &Time) -> Option<Found> {
 }
 
 fn loss<'a>(session: &'a SessionFacts, time: &Time) -> Option<Loss<'a>> {
-    let is_dead = |path: super::Path| path.unanswered >= UNANSWERED_MIN;
-    let dead = session.channels.iter().filter(|channel| channel.path.is_some_and(is_dead));
+    let dead = session.channels.iter().filter(|channel| channel.path.is_some_and(super::Path::is_dead));
     let dead: Vec<String> = dead.map(|channel| channel.view.peer.clone()).collect();
     let most = session.channels_most.max(session.channels.len());
     let lost = most - (session.channels.len() - dead.len());

@@ -121,6 +121,16 @@ pub struct Path {
     pub unanswered: u32,
 }
 
+/// A connection whose other end has not answered so often is dead.
+const UNANSWERED_MIN: u32 = 2;
+
+impl Path {
+    /// Whether its other end seems to be gone.
+    pub fn is_dead(self) -> bool {
+        self.unanswered >= UNANSWERED_MIN
+    }
+}
+
 /// Seconds since midnight, UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeOfDay(pub u32);

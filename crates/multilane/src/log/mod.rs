@@ -5,6 +5,7 @@ mod filter;
 mod journal;
 mod limit;
 mod queue;
+mod recent;
 mod record;
 
 use std::env;
@@ -29,6 +30,7 @@ pub(crate) use self::filter::Filter;
 use self::journal::Journal;
 use self::limit::Limit;
 use self::queue::{Lines, Queue};
+pub(crate) use self::recent::RecentEvents;
 use self::record::Record;
 
 /// How often it is looked what was left out.
@@ -47,11 +49,19 @@ pub(crate) enum Format {
     Journald,
 }
 
+/// Whether the last events are kept, beside being written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keep {
+    Recent,
+    Nothing,
+}
+
 /// The log, until it is dropped: then the last lines are written, where they are taken.
 pub(crate) struct Log {
     queue: Arc<Queue>,
     limit: Limit,
     levels: Arc<Levels>,
+    recent: RecentEvents,
 }
 
 /// What the log has not, since it began.
@@ -74,14 +84,16 @@ pub(crate) struct Levels {
 
 impl Log {
     /// Begins to log, as `MULTILANE_LOG` has it. Where nothing is said of the format, it is text, and the journal's where standard error goes there.
-    pub(crate) fn begin(format: Option<Format>) -> Result<Self, Error> {
+    pub(crate) fn begin(format: Option<Format>, keep: Keep) -> Result<Self, Error> {
         let filter = wanted()?;
         let (format, out) = destination(format)?;
         let (filtering, handle) = reload::Layer::new(filter.targets());
         let levels = Arc::new(Levels { handle, now: Mutex::new(filter) });
-        let log = Log { queue: Arc::default(), limit: Limit::new(Instant::now()), levels };
+        let log =
+            Log { queue: Arc::default(), limit: Limit::new(Instant::now()), levels, recent: RecentEvents::default() };
         let queue = Arc::clone(&log.queue);
         let limited = tracing_subscriber::registry().with(filtering).with(log.limit.clone());
+        let limited = limited.with((keep == Keep::Recent).then(|| log.recent.clone()));
         match format {
             Format::Text => {
                 let ansi = io::stderr().is_terminal();
@@ -106,6 +118,11 @@ impl Log {
     /// What the log has not.
     pub(crate) fn loss(&self) -> Loss {
         Loss { queue: Arc::clone(&self.queue), limit: self.limit.clone() }
+    }
+
+    /// The last events, where they are kept.
+    pub(crate) fn recent(&self) -> RecentEvents {
+        self.recent.clone()
     }
 
     /// What is logged, for who may change it.

@@ -16,6 +16,11 @@ use crate::table::printable;
 
 pub(crate) use observer::Observer;
 
+/// How the connection between the server's and the client's end is doing. `None` where the system does not tell.
+pub(crate) fn path(local: &str, peer: &str) -> Option<insight::why::Path> {
+    machine::path(local, peer).map(|(path, _)| path)
+}
+
 pub(crate) fn run(path: &Path, arguments: &Why, output: Output) -> Result<(), Error> {
     let folder = DataFolder::open(path)?;
     let request = Request::Why { about: arguments.about.clone() };

@@ -1,5 +1,6 @@
 //! Taking connections, each within the bounds.
 
+use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,6 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
-use tracing::warn;
 
 use crate::http::limits::Limits;
 
@@ -21,7 +21,7 @@ use crate::http::limits::Limits;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Answers who connects, for ever.
-pub(super) async fn serve(socket: TcpListener, pages: Router, limits: Limits) {
+pub(super) async fn serve(socket: TcpListener, pages: Router, limits: Limits, not_accepted: fn(&io::Error)) {
     let listener = match tokio::net::TcpListener::from_std(socket) {
         Ok(listener) => listener,
         Err(cause) => return not_accepted(&cause),
@@ -43,10 +43,6 @@ pub(super) async fn serve(socket: TcpListener, pages: Router, limits: Limits) {
             tokio::spawn(attend(stream, come_again.clone(), limits, limits.refused_within, place));
         }
     }
-}
-
-fn not_accepted(cause: &std::io::Error) {
-    warn!(name: "metrics_accept_failed", error = %cause, "a connection for metrics was not taken");
 }
 
 async fn come_again() -> (StatusCode, [(axum::http::HeaderName, HeaderValue); 1], &'static str) {
@@ -90,7 +86,7 @@ mod tests {
         let limits = Limits { served: 1, refused: 1, ..limits };
         thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(serve(socket, pages, limits));
+            runtime.block_on(serve(socket, pages, limits, |_| ()));
         });
         address
     }

@@ -16,7 +16,7 @@ pub(crate) use self::host::is_local;
 use self::limits::Limits;
 
 /// How much later than a shard the thread gets a core, as nice(1) has it: who asks without end takes none from clients.
-const NICENESS: i32 = 10;
+pub(crate) const NICENESS: i32 = 10;
 
 /// An address that is listened on, with nobody there yet.
 pub(crate) struct Listening {
@@ -47,8 +47,13 @@ impl Listening {
 }
 
 impl Server {
-    /// Answers who connects by `pages`.
-    pub(crate) fn start(name: &str, listening: Listening, pages: Router) -> io::Result<Self> {
+    /// Answers who connects by `pages`, and tells `not_accepted` of who could not.
+    pub(crate) fn start(
+        name: &str,
+        listening: Listening,
+        pages: Router,
+        not_accepted: fn(&io::Error),
+    ) -> io::Result<Self> {
         let Listening { socket, address } = listening;
         let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
         let (end, ended) = oneshot::channel::<()>();
@@ -57,7 +62,7 @@ impl Server {
             let _ = rustix::process::nice(NICENESS);
             runtime.block_on(async {
                 tokio::select! {
-                    () = accept::serve(socket, pages, Limits::of_this_process()) => {}
+                    () = accept::serve(socket, pages, Limits::of_this_process(), not_accepted) => {}
                     _ = ended => {}
                 }
             });

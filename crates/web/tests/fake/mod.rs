@@ -3,15 +3,20 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use server::admin::{
     Admin, AuditCounts, Authentication, BreakView, Configuration, CountersRow, CountersView, Counts, Events, FileView,
-    InterfaceView, MemoryUse, OpenView, Scope, SessionView, ShareView, Views,
+    InterfaceView, MemoryUse, Multichannel, OpenView, Protection, Scope, SessionView, ShareView, Views,
 };
 
 /// Its shares have been used for so many.
 #[derive(Default)]
 pub(crate) struct Fake {
     pub(crate) shares: usize,
+    /// Sessions that can be looked at, from number 1 on, each with an open of that number.
+    pub(crate) sessions: u64,
+    /// Those that were closed.
+    pub(crate) closed: Mutex<Vec<u64>>,
     /// How often its counters were read.
     pub(crate) reads: AtomicUsize,
     /// One of its shards does not answer.
@@ -22,7 +27,7 @@ impl Admin for Fake {
     fn replace(&self, _: Configuration) {}
 
     fn sessions(&self) -> Views<'_, SessionView> {
-        Box::new(std::iter::empty())
+        Box::new((1..=self.sessions).rev().map(session))
     }
 
     fn session_count(&self) -> usize {
@@ -78,18 +83,50 @@ impl Admin for Fake {
     }
 
     fn opens(&self) -> Views<'_, OpenView> {
-        Box::new(std::iter::empty())
+        Box::new((1..=self.sessions).rev().map(open))
     }
 
     fn open_count(&self) -> usize {
         0
     }
 
-    fn close_session(&self, _: u64) -> bool {
-        false
+    fn close_session(&self, id: u64) -> bool {
+        self.closed.lock().push(id);
+        id <= self.sessions
     }
 
     fn close_open(&self, _: u64) -> bool {
         false
+    }
+}
+
+fn session(id: u64) -> SessionView {
+    SessionView {
+        id,
+        user: format!("user-{id}"),
+        account: "abc".to_owned(),
+        dialect: 0x0311,
+        cipher: None,
+        signing: "AES-GMAC".to_owned(),
+        peer: "192.0.2.1:50000".to_owned(),
+        connected_seconds: 1,
+        idle_seconds: 0,
+        opens: 1,
+        shares: vec!["files".to_owned()],
+        protection: Protection::Signed,
+        multichannel: Multichannel::On,
+        channels: Vec::new(),
+    }
+}
+
+fn open(id: u64) -> OpenView {
+    OpenView {
+        id,
+        session: id,
+        user: format!("user-{id}"),
+        share: "files".to_owned(),
+        path: "<b>a</b>".to_owned(),
+        access: 1,
+        open_seconds: 1,
     }
 }

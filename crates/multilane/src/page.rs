@@ -1,0 +1,65 @@
+//! The page of a server, as `serve --page` has it.
+
+use std::net::SocketAddr;
+
+use control::{DataFolder, Error};
+use jiff::Timestamp;
+use tracing::info;
+use web::{Page, PageSource};
+
+use crate::exposition;
+use crate::listening::not_listening;
+
+/// Listens, where that is wanted.
+pub(crate) fn listen(address: Option<SocketAddr>) -> Result<Option<Page>, Error> {
+    let Some(address) = address else { return Ok(None) };
+    let what = || format!("the page cannot be had at {address}");
+    let page = Page::listen(address).map_err(|cause| not_listening(&what(), "--page [ADDRESS:]PORT", &cause))?;
+    info!(name: "page_served", listen = %page.address(), "the page is there, for operators of this machine");
+    Ok(Some(page))
+}
+
+/// The server that it is of serves.
+pub(crate) fn serve(page: &Page, source: PageSource) -> Result<(), Error> {
+    page.serve(source).map_err(|cause| Error::machine(format!("no threads for the page: {cause}"), "try again"))
+}
+
+/// Reads `[ADDRESS:]PORT` of this machine.
+pub(crate) fn place(text: &str) -> Result<SocketAddr, Error> {
+    let place = exposition::place_of(text, "for the page", "9446")?;
+    if Page::is_for_machine(place) {
+        return Ok(place);
+    }
+    Err(Error::argument(
+        format!(
+            "the page is for this machine alone, and {place} is for others: passwords would cross the network in the clear"
+        ),
+        "use a port, such as 9446, and reach it from elsewhere through an SSH tunnel: ssh -L 9446:localhost:9446 SERVER",
+    ))
+}
+
+/// Where the audit log is, as people read it.
+pub(crate) fn audit_place(folder: &DataFolder, wanted: Option<&std::path::Path>) -> String {
+    wanted.map_or_else(|| folder.audit_log().display().to_string(), |place| place.display().to_string())
+}
+
+/// When the server started, as people read it.
+pub(crate) fn since(time: Timestamp) -> String {
+    format!("{time:.0}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_is_for_this_machine_alone() {
+        assert_eq!(place("9446").unwrap().to_string(), "127.0.0.1:9446");
+        assert_eq!(place("[::1]:9446").unwrap().to_string(), "[::1]:9446");
+        for other in ["0.0.0.0:9446", "192.0.2.7:9446", "[::]:9446", "[::ffff:192.0.2.7]:9446"] {
+            let error = place(other).unwrap_err();
+            assert!(error.what().contains("in the clear") && error.remedy().contains("ssh -L"), "{other}: {error}");
+        }
+        assert!(place("localhost:9446").unwrap_err().what().contains("the page"));
+    }
+}

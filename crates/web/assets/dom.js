@@ -1,0 +1,69 @@
+// Elements. Whatever a text says, it stays text: names come from strangers.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+// Makes an element with attributes (`on` has listeners) and children: elements and texts. What is null is left out.
+export function h(tag, attributes = {}, ...children) {
+  return filled(document.createElement(tag), attributes, children);
+}
+
+// The same for drawings.
+export function s(tag, attributes = {}, ...children) {
+  return filled(document.createElementNS(SVG, tag), attributes, children);
+}
+
+function filled(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name === "on") {
+      for (const [event, listener] of Object.entries(value)) element.addEventListener(event, listener);
+    } else if (value !== null && value !== false && value !== undefined) {
+      element.setAttribute(name, value === true ? "" : String(value));
+    }
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+// Changes a text where it is another one, so that nothing is read out or selected anew for nothing.
+export function say(element, text) {
+  const wanted = String(text);
+  if (element.textContent !== wanted) element.textContent = wanted;
+  return element;
+}
+
+export function show(element, isShown) {
+  if (element.hidden === isShown) element.hidden = !isShown;
+  return element;
+}
+
+// Tells who listens to the page, politely.
+export function tell(text) {
+  const said = document.getElementById("said");
+  said.textContent = "";
+  requestAnimationFrame(() => { said.textContent = text; });
+}
+
+// A heading of the view, which gets the focus when the view is entered.
+export function heading(text) {
+  return h("h1", { tabindex: "-1" }, text);
+}
+
+// A button that says what it does.
+export function button(text, action, attributes = {}) {
+  return h("button", { type: "button", ...attributes, on: { click: action } }, text);
+}
+
+// Names and values, which change in place.
+export class Facts {
+  constructor(...names) {
+    this.values = new Map(names.map((name) => [name, h("dd")]));
+    const pairs = [...this.values].map(([name, value]) => h("div", {}, h("dt", {}, name), value));
+    this.element = h("dl", { class: "facts" }, pairs);
+  }
+
+  set(name, text, kind = "") {
+    const value = this.values.get(name);
+    say(value, text);
+    value.className = kind;
+  }
+}

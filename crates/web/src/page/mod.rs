@@ -1,0 +1,109 @@
+//! The page: how an operator watches and steers a running server in a browser. It is for this machine alone; what is asked of it is guarded here.
+
+mod answer;
+mod assets;
+mod counted;
+mod guard;
+mod list;
+mod operations;
+mod readings;
+mod recent;
+mod routes;
+mod sessions;
+mod shares;
+mod sign_in;
+mod slow;
+mod source;
+mod throttle;
+mod worker;
+
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+
+use control::KnownCatalog;
+use parking_lot::Mutex;
+use tracing::warn;
+
+use crate::flight::Flight;
+use crate::http::{Listening, Server};
+use crate::page::readings::Readings;
+use crate::page::recent::Recent;
+use crate::page::sessions::Sessions;
+use crate::page::sign_in::SignIn;
+use crate::page::slow::Slow;
+use crate::page::worker::Worker;
+
+pub use crate::page::source::{PageSource, PathOf};
+
+/// The running page. It ends when this is dropped.
+pub struct Page {
+    /// There once the server serves.
+    served: Arc<OnceLock<Served>>,
+    server: Server,
+}
+
+/// A server that is shown, and who finds out, lets in and does things.
+struct Served {
+    source: Arc<PageSource>,
+    readings: Flight<Readings>,
+    slow: Flight<Slow>,
+    operations: Worker,
+    sign_in: SignIn,
+    sessions: Arc<Mutex<Sessions>>,
+}
+
+impl Page {
+    /// Listens, and says that the server starts. Port 0 takes a free one. Fails where the address is no loopback address, or cannot be had.
+    pub fn listen(address: SocketAddr) -> io::Result<Self> {
+        if !Page::is_for_machine(address) {
+            return Err(io::Error::new(ErrorKind::InvalidInput, "the page is for this machine alone"));
+        }
+        let served: Arc<OnceLock<Served>> = Arc::default();
+        let listening = Listening::on(address)?;
+        let routes = routes::all(&served, listening.address().port());
+        let server = Server::start("page-http", listening, routes, not_accepted)?;
+        Ok(Page { served, server })
+    }
+
+    /// True where nobody but programs of this machine can connect.
+    pub fn is_for_machine(address: SocketAddr) -> bool {
+        address.ip().to_canonical().is_loopback()
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.server.address()
+    }
+
+    /// The server serves from now on, and is shown. Fails where there are no threads.
+    pub fn serve(&self, source: PageSource) -> io::Result<()> {
+        let served = Served::of(source)?;
+        // There is one server.
+        let _ = self.served.set(served);
+        Ok(())
+    }
+}
+
+impl Served {
+    fn of(source: PageSource) -> io::Result<Self> {
+        let (source, sessions) = (Arc::new(source), Arc::<Mutex<Sessions>>::default());
+        let recent = Arc::new(Recent::start(Arc::clone(&source.admin))?);
+        Ok(Served {
+            readings: Flight::start("page-read", Readings { source: Arc::clone(&source), recent })?,
+            slow: Flight::start("page-slow", Slow(Arc::clone(&source)))?,
+            operations: Worker::start("page-operate")?,
+            sign_in: SignIn::start(source.catalog.clone(), Arc::clone(&sessions))?,
+            sessions,
+            source,
+        })
+    }
+
+    fn catalog(&self) -> &KnownCatalog {
+        &self.source.catalog
+    }
+}
+
+fn not_accepted(cause: &io::Error) {
+    warn!(name: "page_accept_failed", error = %cause, "a connection for the page was not taken");
+}

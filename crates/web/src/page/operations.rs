@@ -1,0 +1,95 @@
+//! What operators do on the page. All of it is one request of JSON, with the session's token, and is done by a thread of its own.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use control::{AccountName, By, Error, LimitChanges, ShareName};
+use serde::{Deserialize, Deserializer};
+use server::admin::Multichannel;
+
+use crate::page::source::PageSource;
+
+/// What is to be done.
+#[derive(Debug, Deserialize, PartialEq, Eq)]
+#[serde(tag = "do", rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) enum Operation {
+    CloseSession {
+        /// Its number as text: JavaScript rounds those that use all 64 bits.
+        id: String,
+    },
+    CloseOpen {
+        id: String,
+    },
+    /// Limits of a share: those that are named, of which null is none.
+    ChangeLimits {
+        share: String,
+        #[serde(default, deserialize_with = "named")]
+        iops_max: Option<Option<NonZeroU32>>,
+        #[serde(default, deserialize_with = "named")]
+        mibps_max: Option<Option<NonZeroU32>>,
+        #[serde(default, deserialize_with = "named")]
+        user_iops_max: Option<Option<NonZeroU32>>,
+        #[serde(default, deserialize_with = "named")]
+        user_mibps_max: Option<Option<NonZeroU32>>,
+    },
+    SwitchMultichannel {
+        account: String,
+        on: bool,
+    },
+}
+
+impl Operation {
+    /// Does it, as what `operator` wanted.
+    pub(crate) fn run(self, source: &Arc<PageSource>, operator: &str) -> Result<(), Error> {
+        let (operations, by) = (&source.operations, By::Operator(operator));
+        match self {
+            Operation::CloseSession { id } => operations.close_session(by, number(&id)?),
+            Operation::CloseOpen { id } => operations.close_open(by, number(&id)?),
+            Operation::ChangeLimits { share, iops_max, mibps_max, user_iops_max, user_mibps_max } => {
+                let limits = LimitChanges { iops_max, mibps_max, user_iops_max, user_mibps_max };
+                operations.change_limits(by, &share.parse::<ShareName>()?, limits)
+            }
+            Operation::SwitchMultichannel { account, on } => {
+                let to = if on { Multichannel::On } else { Multichannel::Off };
+                operations.switch_multichannel(by, &account.parse::<AccountName>()?, to)
+            }
+        }
+    }
+}
+
+/// What is named, null or not.
+fn named<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<NonZeroU32>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
+fn number(text: &str) -> Result<u64, Error> {
+    text.parse().map_err(|_| Error::argument(format!("{text:?} is no number"), "use one from the list"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_understood_is_one_of_four_things_and_whole() {
+        let parsed = |text: &str| serde_json::from_str::<Operation>(text).ok();
+        let close = parsed(r#"{"do":"close-session","id":"18446744073709551615"}"#);
+        assert_eq!(close, Some(Operation::CloseSession { id: u64::MAX.to_string() }));
+        let limits = parsed(r#"{"do":"change-limits","share":"a","iops_max":10,"mibps_max":null}"#);
+        let (iops_max, mibps_max) = (Some(NonZeroU32::new(10)), Some(None));
+        let share = "a".to_owned();
+        let wanted = Operation::ChangeLimits { share, iops_max, mibps_max, user_iops_max: None, user_mibps_max: None };
+        assert_eq!(limits, Some(wanted), "what is not named stays as it is");
+        for wrong in [
+            "{}",
+            r#"{"do":"close-session"}"#,
+            r#"{"do":"close-session","id":7}"#,
+            r#"{"do":"close-session","id":"7","and":1}"#,
+            r#"{"do":"change-limits","share":"a","iops_max":0}"#,
+            r#"{"do":"change-limits","share":"a","iops_max":-1}"#,
+            r#"{"do":"stop"}"#,
+        ] {
+            assert_eq!(parsed(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! What can be asked of the page. What changes something is a POST; everything else changes nothing.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, SET_COOKIE};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use secure::Token;
+use serde::Deserialize;
+use serde_json::json;
+use tracing::info;
+use zeroize::Zeroizing;
+
+use crate::page::answer::{Refusal, answered, told};
+use crate::page::operations::Operation;
+use crate::page::readings::Question;
+use crate::page::sessions::{Activity, SignedIn, request_token};
+use crate::page::sign_in::Outcome;
+use crate::page::slow::{self, Span};
+use crate::page::{Served, assets, guard};
+
+/// Bytes of a request's body.
+const BODY_MAX: usize = 16 << 10;
+/// Characters of what is searched for, or named.
+const TEXT_MAX: usize = 256;
+const FOR_A_YEAR: &str = "private, max-age=31536000, immutable";
+
+/// The page of a server, which may not serve yet.
+#[derive(Clone)]
+struct Site {
+    served: Arc<OnceLock<Served>>,
+    port: u16,
+}
+
+/// What stands behind the question mark.
+type Words = Query<HashMap<String, String>>;
+
+pub(super) fn all(served: &Arc<OnceLock<Served>>, port: u16) -> Router {
+    let site = Site { served: Arc::clone(served), port };
+    Router::new()
+        .route("/", get(shell))
+        .route("/assets/{version}/{*name}", get(asset))
+        .route("/api/session", get(session))
+        .route("/api/sign-in", post(sign_in))
+        .route("/api/sign-out", post(sign_out))
+        .route("/api/operation", post(operation))
+        .route("/api/why", get(why))
+        .route("/api/metrics", get(metrics))
+        .route("/api/read/{what}", get(read))
+        .fallback(nothing_here)
+        .method_not_allowed_fallback(not_so)
+        .layer(DefaultBodyLimit::max(BODY_MAX))
+        .layer(middleware::from_fn(guarded))
+        .with_state(site)
+}
+
+/// Keeps out who does not mean this machine, and has browsers keep to what the page may do.
+async fn guarded(request: Request, next: Next) -> Response {
+    let response = match guard::check_host(&request) {
+        Ok(()) => next.run(request).await,
+        Err(refusal) => refusal.into_response(),
+    };
+    guard::secured(response)
+}
+
+async fn shell() -> Response {
+    ([(CONTENT_TYPE, "text/html; charset=utf-8")], assets::shell()).into_response()
+}
+
+async fn asset(Path((version, name)): Path<(String, String)>) -> Response {
+    match assets::find(&version, &name) {
+        Some((kind, bytes)) => ([(CONTENT_TYPE, kind), (CACHE_CONTROL, FOR_A_YEAR)], bytes).into_response(),
+        None => nothing_here().await,
+    }
+}
+
+/// Who has signed in, with the token for what changes something.
+async fn session(State(site): State<Site>, headers: HeaderMap) -> Response {
+    let (signed_in, _) = match site.signed_in(&headers) {
+        Ok(found) => found,
+        Err(refusal) => return refusal.into_response(),
+    };
+    greeted(&signed_in.operator, &signed_in.request_token)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Credentials {
+    name: String,
+    password: String,
+}
+
+async fn sign_in(State(site): State<Site>, headers: HeaderMap, body: Bytes) -> Result<Response, Refusal> {
+    guard::check_origin(&headers)?;
+    guard::check_kind(&headers)?;
+    let served = site.served()?;
+    let Credentials { name, password } = parsed(&body)?;
+    let password = Zeroizing::new(password);
+    if !served.catalog().has_operators() {
+        return Err(no_operators());
+    }
+    match served.sign_in.attempt(name, password).await? {
+        Outcome::SignedIn(cookie) => {
+            let operator = served.sessions.lock().find(&cookie, served.catalog(), Activity::Operator, Instant::now());
+            let operator = operator.ok_or_else(not_signed_in)?.operator;
+            let set = guard::set_cookie(site.port, &cookie);
+            Ok(with_cookie(greeted(&operator, &request_token(&cookie)), &set))
+        }
+        Outcome::Wrong => {
+            let what = "The name or the password is wrong.";
+            Err(Refusal::new(StatusCode::UNAUTHORIZED, what, "Try again."))
+        }
+        Outcome::Wait(time) => {
+            let seconds = time.as_secs() + 1;
+            let what = "Too many have failed to sign in.";
+            let remedy = format!("Try again in {seconds} seconds.");
+            Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, what, remedy).again_after(seconds))
+        }
+        Outcome::Failed => {
+            let what = "The machine gives no random numbers.";
+            Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, what, "See the server's log."))
+        }
+    }
+}
+
+async fn sign_out(State(site): State<Site>, headers: HeaderMap) -> Result<Response, Refusal> {
+    let (signed_in, cookie) = site.may_change(&headers)?;
+    site.served()?.sessions.lock().end(&cookie);
+    info!(name: "operator_signed_out", operator = signed_in.operator, "an operator has signed out of the page");
+    Ok(with_cookie(answered(StatusCode::OK, "{}".into()), &guard::forget_cookie(site.port)))
+}
+
+async fn operation(State(site): State<Site>, headers: HeaderMap, body: Bytes) -> Result<Response, Refusal> {
+    let (signed_in, _) = site.may_change(&headers)?;
+    let (served, operation) = (site.served()?, parsed::<Operation>(&body)?);
+    let source = Arc::clone(&served.source);
+    served.operations.run(move || operation.run(&source, &signed_in.operator)).await??;
+    Ok(answered(StatusCode::OK, "{}".into()))
+}
+
+async fn why(State(site): State<Site>, headers: HeaderMap, Query(words): Words) -> Result<Response, Refusal> {
+    site.signed_in(&headers)?;
+    let about = text(&words, "about")?;
+    let answer = site.served()?.slow.ask(slow::Question::Why { about }).await?;
+    Ok(answered(StatusCode::OK, answer?))
+}
+
+async fn metrics(State(site): State<Site>, headers: HeaderMap, Query(words): Words) -> Result<Response, Refusal> {
+    site.signed_in(&headers)?;
+    let question = match text(&words, "name")? {
+        None => slow::Question::Metrics,
+        Some(name) => {
+            let span = words.get("span").and_then(|span| Span::of(span)).ok_or_else(|| not_understood("span"))?;
+            slow::Question::Metric { name, by: text(&words, "by")?, share: text(&words, "share")?, span }
+        }
+    };
+    let answer = site.served()?.slow.ask(question).await?;
+    Ok(answered(StatusCode::OK, answer?))
+}
+
+async fn read(
+    State(site): State<Site>,
+    Path(what): Path<String>,
+    headers: HeaderMap,
+    Query(words): Words,
+) -> Result<Response, Refusal> {
+    site.signed_in(&headers)?;
+    let search = || Ok::<_, Refusal>(text(&words, "text")?.unwrap_or_default().to_lowercase());
+    let question = match what.as_str() {
+        "overview" => Question::Overview { after: number(&words, "after")?.unwrap_or(0) },
+        "shares" => Question::Shares { text: search()?, after: text(&words, "after")? },
+        "share" => Question::Share { name: text(&words, "name")?.ok_or_else(|| not_understood("name"))? },
+        "sessions" => Question::Sessions { text: search()?, after: number(&words, "after")? },
+        "session" => Question::Session { id: number(&words, "id")?.ok_or_else(|| not_understood("id"))? },
+        "opens" => {
+            let (session, after) = (number(&words, "session")?, number(&words, "after")?);
+            Question::Opens { text: search()?, session, after }
+        }
+        "counted" => Question::Counted { share: text(&words, "share")? },
+        "events" => Question::Events,
+        "accounts" => Question::Accounts,
+        _ => return Err(nowhere()),
+    };
+    let answer = site.served()?.readings.ask(question).await?;
+    Ok(answered(StatusCode::OK, answer?))
+}
+
+async fn nothing_here() -> Response {
+    nowhere().into_response()
+}
+
+async fn not_so() -> Response {
+    let what = "That is not how this is asked.";
+    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, what, "Read with GET, and change with POST.").into_response()
+}
+
+impl Site {
+    fn served(&self) -> Result<&Served, Refusal> {
+        self.served.get().ok_or_else(|| {
+            let what = "The server starts.";
+            Refusal::new(StatusCode::SERVICE_UNAVAILABLE, what, "Try again in a second.").again_after(1)
+        })
+    }
+
+    /// Who asks, where that is an operator who has signed in, with the session's cookie.
+    fn signed_in(&self, headers: &HeaderMap) -> Result<(SignedIn, Token), Refusal> {
+        guard::check_site(headers)?;
+        let served = self.served()?;
+        if !served.catalog().has_operators() {
+            return Err(no_operators());
+        }
+        let cookie = guard::cookie(headers, self.port).ok_or_else(not_signed_in)?;
+        let activity = guard::activity(headers);
+        let found = served.sessions.lock().find(&cookie, served.catalog(), activity, Instant::now());
+        Ok((found.ok_or_else(not_signed_in)?, cookie))
+    }
+
+    /// The same, where the page itself wants something changed.
+    fn may_change(&self, headers: &HeaderMap) -> Result<(SignedIn, Token), Refusal> {
+        guard::check_origin(headers)?;
+        guard::check_kind(headers)?;
+        let (signed_in, cookie) = self.signed_in(headers)?;
+        guard::check_token(headers, &signed_in)?;
+        Ok((signed_in, cookie))
+    }
+}
+
+fn greeted(operator: &str, request_token: &Token) -> Response {
+    match told(&json!({ "operator": operator, "token": request_token.as_str() })) {
+        Ok(body) => answered(StatusCode::OK, body),
+        Err(refusal) => refusal.into_response(),
+    }
+}
+
+fn with_cookie(mut response: Response, set: &str) -> Response {
+    // A name and hexadecimal digits.
+    if let Ok(value) = HeaderValue::from_str(set) {
+        response.headers_mut().insert(SET_COOKIE, value);
+    }
+    response
+}
+
+fn parsed<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Refusal> {
+    serde_json::from_slice(body).map_err(|_| not_understood("body"))
+}
+
+/// A word of the question; an empty one is none.
+fn text(words: &HashMap<String, String>, name: &str) -> Result<Option<String>, Refusal> {
+    let word = words.get(name).filter(|word| !word.is_empty());
+    match word {
+        Some(word) if word.chars().count() > TEXT_MAX => Err(not_understood(name)),
+        word => Ok(word.cloned()),
+    }
+}
+
+fn number(words: &HashMap<String, String>, name: &str) -> Result<Option<u64>, Refusal> {
+    text(words, name)?.map(|word| word.parse().map_err(|_| not_understood(name))).transpose()
+}
+
+fn not_understood(what: &str) -> Refusal {
+    let what = format!("The request's {what} is not understood.");
+    Refusal::new(StatusCode::BAD_REQUEST, what, "Load the page anew.")
+}
+
+fn not_signed_in() -> Refusal {
+    Refusal::new(StatusCode::UNAUTHORIZED, "Nobody has signed in.", "Sign in.")
+}
+
+fn no_operators() -> Refusal {
+    let remedy = "Make one on this machine: multilane operator create NAME";
+    Refusal::new(StatusCode::FORBIDDEN, "There is no operator yet who could sign in.", remedy)
+}
+
+fn nowhere() -> Refusal {
+    Refusal::new(StatusCode::NOT_FOUND, "There is nothing here.", "Look at /.")
+}
