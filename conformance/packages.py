@@ -26,6 +26,7 @@ PACKAGE_OF = {
     "ceph": "ceph-common", "ceph-authtool": "ceph-common", "monmaptool": "ceph-base",
     "iptables": "iptables", "depmod": "kmod", "gcc": "build-essential",
     "prometheus": "prometheus", "promtool": "prometheus",
+    "chromium": "chromium", "chromedriver": "chromium-driver",
     "linux.uml": "user-mode-linux", "mkfs.ext4": "e2fsprogs", "fsfreeze": "util-linux", "mount": "mount",
     "/usr/lib/x86_64-linux-gnu/samba/vfs/acl_xattr.so": "samba-vfs-modules",
 }

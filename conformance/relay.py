@@ -83,6 +83,13 @@ class Cutter:
         self._listener.close()
         self._end([*self._pairs])
 
+    def cut_one(self):
+        """Cuts the connection that was made last."""
+        with self._lock:
+            last = self._pairs[-1:]
+        self.cuts += len(last)
+        self._end(last)
+
     def _accept(self):
         with contextlib.suppress(OSError):
             while True:

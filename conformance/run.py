@@ -18,7 +18,7 @@ SERVERS = {"multilane": multilane.Multilane, "samba": samba.Samba}
 # timers; the second lane's clients ask what is right and never how soon, in a guest at last; the third's look at times, too, or need a guest each.
 LANES = (
     ("torture",),
-    ("py_smbprotocol", "go_smb2", "counted", "rust_smb", "smbclient", "access", "prometheus", "kernel"),
+    ("py_smbprotocol", "go_smb2", "counted", "rust_smb", "smbclient", "access", "prometheus", "page", "kernel"),
     ("hostile", "pacing", "coherence", "frozen", "power", "kernel_fsx", "kernel_channels", "failover"),
 )
 # These measure, or make the machine busy, and want it to themselves.
@@ -77,6 +77,7 @@ def parsed():
     parser.add_argument("--metadata-caching", choices=("on", "off"), default="on", help="of our own server's account (on)")
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of lines")
     parser.add_argument("--access-cases", type=int, default=4000, metavar="N", help="cases of the suite access (4000)")
+    parser.add_argument("--page-pictures", metavar="FOLDER", help="keep pictures of what the suite page has seen")
     group = parser.add_argument_group("torture")
     group.add_argument("--torture-tests", default=".", metavar="REGEX", help="run only the tests that match")
     group.add_argument("--torture-parallel", type=int, default=6, metavar="N", help="tests side by side (6)")
