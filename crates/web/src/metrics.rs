@@ -13,7 +13,7 @@ use axum::routing::get;
 use insight::exposition::Format;
 
 use crate::flight::{Flight, Unanswered};
-use crate::health::{Health, Pulse};
+use crate::health::{Doctor, Health};
 use crate::http::is_local;
 use crate::source::Stages;
 use crate::text::{NoText, Texts};
@@ -29,7 +29,7 @@ pub(crate) enum Audience {
 
 struct Pages {
     texts: Flight<Texts>,
-    pulse: Flight<Pulse>,
+    doctor: Doctor,
     audience: Audience,
 }
 
@@ -37,7 +37,7 @@ struct Pages {
 pub(crate) fn pages(stages: &Stages, audience: Audience) -> io::Result<Router> {
     let pages = Arc::new(Pages {
         texts: Flight::start("metrics-text", Texts::of(stages.clone()))?,
-        pulse: Flight::start("metrics-health", Pulse(stages.clone()))?,
+        doctor: Doctor::start(stages.clone())?,
         audience,
     });
     Ok(Router::new()
@@ -70,7 +70,7 @@ async fn ready(State(pages): State<Arc<Pages>>) -> Response {
 }
 
 async fn health(pages: &Pages, is_well: fn(&Health) -> bool) -> Response {
-    match pages.pulse.ask(()).await {
+    match pages.doctor.health().await {
         Ok(health) if is_well(&health) => line(StatusCode::OK, &health.sentence()),
         Ok(health) => unavailable(&health.sentence()),
         Err(unanswered) => refused(unanswered),

@@ -9,6 +9,7 @@ use axum::Router;
 use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderValue, StatusCode};
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpStream;
@@ -16,6 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 
 use crate::http::limits::Limits;
+use crate::http::visitors::{Visit, Visitors};
 
 /// The pause after an accept that failed, so that a full table of descriptors does not spin the thread.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -27,6 +29,7 @@ pub(super) async fn serve(socket: TcpListener, pages: Router, limits: Limits, no
         Err(cause) => return not_accepted(&cause),
     };
     let [served, refused] = [limits.served, limits.refused].map(|count| Arc::new(Semaphore::new(count)));
+    let visitors = Arc::<Visitors>::default();
     let come_again = Router::new().fallback(come_again);
     loop {
         let stream = match listener.accept().await {
@@ -37,12 +40,25 @@ pub(super) async fn serve(socket: TcpListener, pages: Router, limits: Limits, no
                 continue;
             }
         };
-        if let Ok(place) = Arc::clone(&served).try_acquire_owned() {
-            tokio::spawn(attend(stream, pages.clone(), limits, limits.done_within, place));
+        if let Some(place) = place(&served, &visitors, limits).await {
+            let (pages, visitors) = (pages.clone(), Arc::clone(&visitors));
+            visitors
+                .enter(|visit| tokio::spawn(attend(stream, pages, limits, limits.done_within, (place, Some(visit)))));
         } else if let Ok(place) = Arc::clone(&refused).acquire_owned().await {
-            tokio::spawn(attend(stream, come_again.clone(), limits, limits.refused_within, place));
+            tokio::spawn(attend(stream, come_again.clone(), limits, limits.refused_within, (place, None)));
         }
     }
+}
+
+/// A place to be served at: where there is none free, that of who keeps others from it.
+async fn place(served: &Arc<Semaphore>, visitors: &Visitors, limits: Limits) -> Option<OwnedSemaphorePermit> {
+    if let Ok(place) = Arc::clone(served).try_acquire_owned() {
+        return Some(place);
+    }
+    if !visitors.send_one_away(limits) {
+        return None;
+    }
+    Arc::clone(served).acquire_owned().await.ok()
 }
 
 async fn come_again() -> (StatusCode, [(axum::http::HeaderName, HeaderValue); 1], &'static str) {
@@ -51,13 +67,25 @@ async fn come_again() -> (StatusCode, [(axum::http::HeaderName, HeaderValue); 1]
 }
 
 /// Answers one request. Whoever takes longer over it is disconnected.
-async fn attend(stream: TcpStream, pages: Router, limits: Limits, within: Duration, _place: OwnedSemaphorePermit) {
+async fn attend(
+    stream: TcpStream,
+    pages: Router,
+    limits: Limits,
+    within: Duration,
+    (_place, visit): (OwnedSemaphorePermit, Option<Visit>),
+) {
+    let pages = service_fn(move |request| {
+        if let Some(visit) = &visit {
+            visit.has_asked();
+        }
+        TowerToHyperService::new(pages.clone()).call(request)
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.head_within)
         .max_buf_size(limits.head_bytes)
         .keep_alive(false)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(pages));
+        .serve_connection(TokioIo::new(stream), pages);
     // What went wrong is the other side's to know: it has an answer, or has gone.
     let _ = timeout(within, connection).await;
 }
@@ -98,6 +126,8 @@ mod tests {
             head_within: AN_AGE,
             done_within: AN_AGE,
             refused_within: AN_AGE,
+            silent_at_least: AN_AGE,
+            taking_at_least: AN_AGE,
             head_bytes: 16 << 10,
         }
     }
@@ -151,6 +181,22 @@ mod tests {
             let silent = connect(address, says);
             is_served_in_the_end(address);
             drop(silent);
+        }
+    }
+
+    /// A probe must get its answer, whoever holds the places.
+    #[test]
+    fn who_asks_has_the_place_of_who_says_nothing_or_takes_nothing() {
+        for (says, limits) in [
+            (&b"GET / HTTP/1.1\r\nHost: loc"[..], Limits { silent_at_least: Duration::ZERO, ..limits() }),
+            (ASKS, Limits { taking_at_least: Duration::ZERO, ..limits() }),
+        ] {
+            let address = serving(limits);
+            let first = connect(address, says);
+            // Until it has the place, and has asked where it does.
+            thread::sleep(Duration::from_millis(100));
+            assert_eq!(status(&connect(address, ASKS)), "200");
+            drop(first);
         }
     }
 

@@ -24,6 +24,10 @@ pub(crate) struct Limits {
     pub(crate) done_within: Duration,
     /// The same for who is told to come again.
     pub(crate) refused_within: Duration,
+    /// Where all places are taken, who has said nothing for so long gives up its place,
+    pub(crate) silent_at_least: Duration,
+    /// and so does who has not taken its answer for so long.
+    pub(crate) taking_at_least: Duration,
     /// Bytes of a request's head.
     pub(crate) head_bytes: usize,
 }
@@ -43,6 +47,8 @@ impl Limits {
             head_within: Duration::from_secs(5),
             done_within: Duration::from_secs(10),
             refused_within: Duration::from_secs(1),
+            silent_at_least: Duration::from_millis(250),
+            taking_at_least: Duration::from_secs(2),
             head_bytes: 16 << 10,
         }
     }

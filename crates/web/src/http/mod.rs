@@ -3,6 +3,7 @@
 mod accept;
 mod host;
 mod limits;
+mod visitors;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
