@@ -46,7 +46,8 @@ class Connection:
     """One TCP connection through the relay. `local` is the client's address, as the server sees it."""
 
     def __init__(self, upstream, trees):
-        self.local = "%s:%d" % upstream.getsockname()
+        host, port = upstream.getsockname()
+        self.local = f"{host}:{port}"
         self.by_share = collections.defaultdict(Tally)  # the empty name stands for no share
         self.asked = {}
         self.trees = trees  # of all connections: the share of a tree connect, by session and number

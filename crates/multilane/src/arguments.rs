@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use control::{AccountKind, AccountName, Dialect, Error, Region, Sku, UserName};
 use server::admin::AdvertisedAddress;
+use web::Collector;
 
 use crate::compare::arguments::Compare;
 use crate::exposition;
@@ -136,6 +137,7 @@ Examples:
   multilane serve --listen 192.0.2.7:445 --listen '[2001:db8::7]:445'
   multilane serve --data ./data --listen 127.0.0.1:4450 --sealing required
   multilane serve --metrics 9445
+  multilane serve --otlp http://127.0.0.1:4318
   multilane serve --page 9446
 
 The first start makes an account `local` and a share `share` on a folder in the data folder.
@@ -187,6 +189,14 @@ pub(crate) struct Serve {
     /// Tell metrics, and how the server is, to Prometheus and its like: at a port of this machine, or where an address says [default: nowhere]
     #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = exposition::place)]
     pub(crate) metrics: Option<SocketAddr>,
+
+    /// Send metrics to a collector of OpenTelemetry, such as http://127.0.0.1:4318 (OTLP/HTTP, JSON) [default: nowhere]
+    #[arg(long, value_name = "URL")]
+    pub(crate) otlp: Option<Collector>,
+
+    /// So often
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, requires = "otlp", value_parser = clap::value_parser!(u16).range(1..=3_600))]
+    pub(crate) otlp_every: u16,
 
     /// Have a page for operators, who sign in to watch and steer the server in a browser: at a port of this machine [default: nowhere]
     #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = page::place)]

@@ -8,7 +8,7 @@ use control::{Error, ShareGauges};
 use jiff::Timestamp;
 use server::admin::Admin;
 use tracing::info;
-use web::{Metrics, Source};
+use web::{Collector, Metrics, Push, Source};
 
 use crate::listening::not_listening;
 use crate::log::Log;
@@ -25,14 +25,30 @@ pub(crate) fn listen(address: Option<SocketAddr>) -> Result<Option<Metrics>, Err
 
 /// The server that they are about serves.
 pub(crate) fn serve(metrics: &Metrics, admin: Arc<dyn Admin>, shares: ShareGauges, since: Timestamp, log: &Log) {
+    metrics.serve(source(admin, shares, since, log));
+}
+
+/// Sends the same to a collector.
+pub(crate) fn push(
+    (collector, seconds): (&Collector, u16),
+    admin: Arc<dyn Admin>,
+    shares: ShareGauges,
+    since: Timestamp,
+    log: &Log,
+) -> std::io::Result<Push> {
+    info!(name: "metrics_pushed", %collector, seconds, "metrics are sent to a collector");
+    Push::start(collector.clone(), Duration::from_secs(seconds.into()), source(admin, shares, since, log))
+}
+
+fn source(admin: Arc<dyn Admin>, shares: ShareGauges, since: Timestamp, log: &Log) -> Source {
     let loss = log.loss();
-    metrics.serve(Source {
+    Source {
         admin,
         shares,
         log: Box::new(move || loss.so_far()),
         version: env!("CARGO_PKG_VERSION"),
         since: Duration::from_millis(since.as_millisecond().try_into().unwrap_or(0)),
-    });
+    }
 }
 
 /// Reads `[ADDRESS:]PORT`; a port alone is one of a loopback address.

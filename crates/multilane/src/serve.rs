@@ -103,6 +103,9 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
     if let Some(metrics) = &metrics {
         exposition::serve(metrics, server.admin(), gauges.clone(), since, &log);
     }
+    let collector = arguments.otlp.as_ref().map(|collector| (collector, arguments.otlp_every));
+    let push = collector.map(|to| exposition::push(to, server.admin(), gauges.clone(), since, &log)).transpose();
+    let push = push.map_err(|cause| unable("start a thread to send metrics", &cause))?;
     if let Some(page) = &page {
         let recent = log.recent();
         page::serve(
@@ -154,6 +157,8 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
     drop((reloader, watch, observer));
     let departing = departure.begin((socket, control, recorder));
     server.stop(PATIENCE);
+    // Once more, with what was done until now.
+    drop(push);
     folders.let_go();
     audit_log.finish(audit::LAST_LINES);
     departing.end();

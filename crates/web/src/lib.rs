@@ -8,6 +8,7 @@ mod health;
 mod http;
 mod metrics;
 mod page;
+mod push;
 mod source;
 mod text;
 
@@ -20,6 +21,7 @@ use crate::source::Stages;
 use tracing::warn;
 
 pub use crate::page::{Page, PageSource, PathOf};
+pub use crate::push::{Collector, NoCollector, Push};
 pub use crate::source::Source;
 
 /// The running endpoint. It ends when this is dropped.

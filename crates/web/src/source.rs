@@ -76,7 +76,7 @@ impl Source {
         self.admin.silent_shards(SHARDS_ANSWER_WITHIN)
     }
 
-    fn observe(&self, silent_shards: usize) -> Observed {
+    pub(crate) fn observe(&self, silent_shards: usize) -> Observed {
         Observed {
             version: self.version,
             since: self.since,

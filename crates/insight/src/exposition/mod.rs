@@ -8,12 +8,14 @@ mod encode;
 mod families;
 mod histogram;
 mod observed;
+mod otlp;
 mod shares;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
@@ -54,15 +56,26 @@ pub struct Exposition {
 impl Exposition {
     /// The text of a server as it was seen.
     pub fn text(&mut self, observed: &Arc<Observed>, format: Format) -> Result<String, fmt::Error> {
+        let open_metrics = self.open_metrics(observed)?;
+        Ok(match format {
+            Format::OpenMetrics => open_metrics,
+            Format::Classic => classic::classic(&open_metrics),
+        })
+    }
+
+    /// The same numbers as the body of a request of OTLP/HTTP in JSON, as they are `now`, counted from 1970-01-01 UTC.
+    pub fn otlp(&mut self, observed: &Arc<Observed>, now: Duration) -> Result<String, fmt::Error> {
+        let open_metrics = self.open_metrics(observed)?;
+        Ok(otlp::request(&open_metrics, observed.version, (observed.since, now)))
+    }
+
+    fn open_metrics(&mut self, observed: &Arc<Observed>) -> Result<String, fmt::Error> {
         let shares = self.names.rows(observed);
         let mut registry = Registry::with_prefix(PREFIX);
         registry.register_collector(Box::new(Samples { server: Arc::clone(observed), shares }));
         let mut open_metrics = String::with_capacity(self.length + self.length / 8);
         text::encode(&mut open_metrics, &registry)?;
         self.length = open_metrics.len();
-        Ok(match format {
-            Format::OpenMetrics => open_metrics,
-            Format::Classic => classic::classic(&open_metrics),
-        })
+        Ok(open_metrics)
     }
 }
