@@ -1,12 +1,13 @@
 //! The server that is told of, from its start to its end.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use control::{ShareGauges, ShareReading};
 use insight::exposition::{LogLoss, Observed, ObservedLimits, ObservedShare, ObservedSpace};
 use parking_lot::Mutex;
-use server::admin::Admin;
+use server::admin::{Admin, StoreWait};
 
 /// How long shards have to answer.
 const SHARDS_ANSWER_WITHIN: Duration = Duration::from_secs(1);
@@ -77,6 +78,10 @@ impl Source {
     }
 
     pub(crate) fn observe(&self, silent_shards: usize) -> Observed {
+        let served = self.admin.shares().into_iter();
+        let waits: HashMap<String, StoreWait> = served.filter_map(|share| Some((share.name, share.waits?))).collect();
+        let shares = self.shares.read().into_iter().map(observed);
+        let shares = shares.map(|share| ObservedShare { waits: waits.get(&share.name).copied(), ..share }).collect();
         Observed {
             version: self.version,
             since: self.since,
@@ -87,7 +92,7 @@ impl Source {
             silent_shards,
             memory: self.admin.memory(),
             log: (self.log)(),
-            shares: self.shares.read().into_iter().map(observed).collect(),
+            shares,
         }
     }
 }
@@ -109,6 +114,7 @@ fn observed(share: ShareReading) -> ObservedShare {
         is_served: share.is_served,
         limits,
         used: share.used,
+        waits: None,
         space: share.space.map(|(total, free)| ObservedSpace { total, free }),
     }
 }

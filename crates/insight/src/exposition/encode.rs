@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry;
-use server::admin::{Api, LatencyKind, ResponseType, Scope, Sum, Wait, status_name};
+use server::admin::{Api, LatencyKind, ResponseType, Scope, StoreWait, Sum, Wait, status_name};
 
 use crate::exposition::families::{self as family, Family, Kind, Unit};
 use crate::exposition::histogram::{Histogram, seconds};
@@ -133,6 +134,10 @@ impl Samples {
         });
         out.all(&family::THROTTLED, throttled)?;
         self.of_known(out, &family::SERVED, |share| Some(share.is_served.into()))?;
+        let waits = |share: &ObservedShare| share.waits.unwrap_or(StoreWait { count: 0, longest: Duration::ZERO });
+        self.of_known(out, &family::STORE_WAITING, |share| Some(waits(share).count as u64))?;
+        let longest = self.known().map(|(name, share)| ([("share", name)], waits(share).longest.as_secs_f64()));
+        out.all(&family::STORE_WAIT, longest)?;
         self.of_limits(out, &family::LIMIT_IOPS, |limits| limits.iops)?;
         self.of_limits(out, &family::BURST_IOPS, |limits| limits.burst_iops)?;
         self.of_limits(out, &family::LIMIT_BYTES, |limits| limits.bytes)?;

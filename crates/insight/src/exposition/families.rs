@@ -90,6 +90,8 @@ pub const FAMILIES: &[Family] = &[
     SENT,
     THROTTLED,
     SERVED,
+    STORE_WAITING,
+    STORE_WAIT,
     LIMIT_IOPS,
     BURST_IOPS,
     LIMIT_BYTES,
@@ -168,6 +170,13 @@ pub(super) const THROTTLED: Family = counter(
     "Requests that had to wait for a limit of their share, account, file or user, by what was used up.",
 );
 
+pub(super) const STORE_WAITING: Family = gauge(
+    "share_store_waiting",
+    SHARE,
+    "Requests, or parts of them, that wait for the share's disk, where one has for a second.",
+);
+pub(super) const STORE_WAIT: Family =
+    gauge("share_store_longest_wait", SHARE, "How long the first of them has waited.").in_unit(Unit::Seconds);
 pub(super) const SERVED: Family =
     gauge("share_served", SHARE, "Whether clients can connect to the share: 1 where they can.");
 pub(super) const LIMIT_IOPS: Family =

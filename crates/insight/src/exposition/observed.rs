@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use server::admin::{CountersView, LimitUse, MemoryUse};
+use server::admin::{CountersView, LimitUse, MemoryUse, StoreWait};
 
 /// A server as it was seen.
 #[derive(Clone, Debug)]
@@ -51,6 +51,8 @@ pub struct ObservedShare {
     pub used: LimitUse,
     /// How full it is, where that is known.
     pub space: Option<ObservedSpace>,
+    /// What waits for its disk, where something has for long.
+    pub waits: Option<StoreWait>,
 }
 
 /// What a share is limited to; `None` where it is not.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use server::admin::{
     Api, Authentication, CountersRow, CountersView, Counts, Events, LatencyKind, LimitUse, MemoryUse, ResponseType,
-    Scope,
+    Scope, StoreWait,
 };
 
 use super::shares::SHARES_MAX;
@@ -134,9 +134,10 @@ fn full() -> Arc<Observed> {
         provisioned_bytes: Some(32 << 30),
     };
     let used = LimitUse { credits: 7, delayed_reads: 11, ..LimitUse::default() };
+    let waits = Some(StoreWait { count: 8, longest: Duration::from_millis(75_500) });
     let space = Some(ObservedSpace { total: 32 << 30, free: 31 << 30 });
     let shares = vec![
-        ObservedShare { name: "media".to_owned(), is_served: true, limits, used, space },
+        ObservedShare { name: "media".to_owned(), is_served: true, limits, used, space, waits },
         ObservedShare { name: "idle".to_owned(), ..ObservedShare::default() },
     ];
     observed(rows, shares)
@@ -175,6 +176,9 @@ fn numbers_stand_at_their_metrics() {
     is("request_duration_seconds_bucket", &[("share", ""), ("kind", "other"), ("le", "+Inf")], 9.0);
     is("share_throttled_requests_total", &[("share", "media"), ("limit", "read")], 11.0);
     is("share_served", &[("share", "media")], 1.0);
+    is("share_store_waiting", &[("share", "media")], 8.0);
+    is("share_store_longest_wait_seconds", &[("share", "media")], 75.5);
+    is("share_store_waiting", &[("share", "idle")], 0.0);
     is("share_served", &[("share", "idle")], 0.0);
     is("share_burst_credits", &[("share", "media")], 7.0);
     is("share_limit_bytes_per_second", &[("share", "media")], f64::from(100 << 20));
