@@ -53,17 +53,17 @@ fn source(admin: Arc<dyn Admin>, shares: ShareGauges, since: Timestamp, log: &Lo
 
 /// Reads `[ADDRESS:]PORT`; a port alone is one of a loopback address.
 pub(crate) fn place(text: &str) -> Result<SocketAddr, Error> {
-    place_of(text, "to tell metrics", "9445")
+    let examples = "9445, or an address of this machine and a port, such as 192.0.2.7:9445 or [2001:db8::7]:9445";
+    place_of(text, "to tell metrics", examples)
 }
 
-/// The same for something else, with the port that its examples have.
-pub(crate) fn place_of(text: &str, what: &str, port: &str) -> Result<SocketAddr, Error> {
+/// The same for something else, of which there are these examples.
+pub(crate) fn place_of(text: &str, what: &str, examples: &str) -> Result<SocketAddr, Error> {
     let port_alone = || text.parse().ok().map(|port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
-    let remedy = format!(
-        "use a port, such as {port}, or an address of this machine and a port, such as 127.0.0.1:{port} or [::1]:{port}"
-    );
     let place = text.parse().ok().or_else(port_alone);
-    place.ok_or_else(|| Error::argument(format!("{text:?} is no place {what}"), remedy))
+    place.ok_or_else(|| {
+        Error::argument(format!("{text:?} is no place {what}"), format!("use a port, such as {examples}"))
+    })
 }
 
 #[cfg(test)]

@@ -26,7 +26,8 @@ pub(crate) fn serve(page: &Page, source: PageSource) -> Result<(), Error> {
 
 /// Reads `[ADDRESS:]PORT` of this machine.
 pub(crate) fn place(text: &str) -> Result<SocketAddr, Error> {
-    let place = exposition::place_of(text, "for the page", "9446")?;
+    let examples = "9446, or a loopback address and a port, such as 127.0.0.1:9446 or [::1]:9446";
+    let place = exposition::place_of(text, "for the page", examples)?;
     if Page::is_for_machine(place) {
         return Ok(place);
     }

@@ -14,13 +14,14 @@ const PARTS = [["limit", "waiting for a limit"], ["store", "waiting for the stor
 export function shares(main) {
   const table = new Table("Shares", [
     { name: "Share", make: () => h("a"), fill: link },
-    { name: "Account", text: (share) => share.account ?? "-" },
     { name: "Used", make: used, fill: fillUsed },
-    { name: "Burst credits", number: true, text: credits },
+    { name: "Limits", text: allowed },
+    { name: "Burst credits", text: credits },
     { name: "Requests/s", number: true, text: (share) => whole(share.figures.iops) },
     { name: "Read", number: true, text: (share) => mibs(share.figures.read) },
     { name: "Written", number: true, text: (share) => mibs(share.figures.written) },
     { name: "99 % within", number: true, text: (share) => millis(share.figures.p99_ms) },
+    { name: "A request's time", make: () => h("div", { class: "used" }, h("span"), bar()), fill: fillTime },
     { name: "State", make: () => h("span"), fill: fillState },
   ], (share) => share.name, true);
   const paged = new Paged(table, "shares", (text, after) => read("shares", { text, after }));
@@ -51,6 +52,36 @@ function fillUsed(element, share) {
   bar.style.width = `${part * 100}%`;
   show(element.lastChild, Boolean(share.space && all));
   bar.className = part > 0.9 ? "full" : "";
+}
+
+// What a share as a whole may do.
+function allowed(share) {
+  const of = share.provisioned;
+  return of ? `${whole(of.iops)} IOPS, ${whole(of.mibps)} MiB/s` : limits(share.limits);
+}
+
+// Parts of a request's time, side by side.
+function bar() {
+  return h("div", { class: "split", "aria-hidden": "true" }, PARTS.map(([name]) => h("div", { class: name })));
+}
+
+// Gives them their widths; a list of what each is: its words, its milliseconds and its part.
+function fillBar(element, each) {
+  const sum = PARTS.reduce((all, [name]) => all + each[name], 0);
+  show(element, sum > 0);
+  return PARTS.map(([name, words], at) => {
+    const part = sum ? each[name] / sum : 0;
+    element.children[at].style.width = `${part * 100}%`;
+    show(element.children[at], part > 0);
+    return { words, millis: each[name], part };
+  });
+}
+
+function fillTime(element, share) {
+  const parts = fillBar(element.lastChild, share.figures.each_ms);
+  const most = parts.reduce((most, part) => (part.part > most.part ? part : most));
+  const all = parts.reduce((sum, part) => sum + part.millis, 0);
+  say(element.firstChild, most.part > 0 ? `${millis(all)}, ${whole(most.part * 100)} % ${most.words}` : "-");
 }
 
 function credits(share) {
@@ -148,19 +179,15 @@ function waited({ iops, read, write, metadata }) {
 // What the time of a request is made of.
 class Split {
   constructor() {
-    this.parts = PARTS.map(([name]) => h("div", { class: `part ${name}` }));
+    this.bar = bar();
     this.words = PARTS.map(([name]) => h("li", { class: name }));
     this.element = h("section", { class: "panel" }, h("h2", {}, "What a request's time is made of"),
-      h("div", { class: "split", "aria-hidden": "true" }, this.parts), h("ul", { class: "split-words" }, this.words));
+      this.bar, h("ul", { class: "split-words" }, this.words));
   }
 
   set(each) {
-    const sum = PARTS.reduce((all, [name]) => all + each[name], 0);
-    PARTS.forEach(([name, words], at) => {
-      const part = sum ? each[name] / sum : 0;
-      this.parts[at].style.width = `${part * 100}%`;
-      show(this.parts[at], part > 0);
-      say(this.words[at], `${words}: ${millis(each[name])}, ${whole(part * 100)} %`);
+    fillBar(this.bar, each).forEach(({ words, millis: time, part }, at) => {
+      say(this.words[at], `${words}: ${millis(time)}, ${whole(part * 100)} %`);
     });
   }
 }

@@ -3,8 +3,10 @@
 mod asking;
 mod fake;
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use control::{Catalog, Control, DataFolder, Error, Explain, LogFilter, Operations, Overrides, first_start};
 use parking_lot::Mutex;
@@ -348,6 +350,29 @@ fn everything_that_is_read_is_json_and_says_texts_as_they_are() {
     assert_eq!((&numbers["name"], &numbers["total"]), (&json!("Transactions"), &json!(0)));
     assert_eq!(ann.get("/api/metrics?name=Transactions&span=year").status, 400);
     assert!(ann.get("/api/read/overview").head.contains("content-type: application/json"));
+}
+
+#[test]
+fn however_many_look_the_counters_are_read_by_the_clock() {
+    let served = served(Fake { shares: 20, ..Fake::default() });
+    let ann = served.signed_in("ann");
+    let (began, before) = (Instant::now(), served.fake.reads.load(Ordering::Relaxed));
+    for what in ["overview", "shares", "counted", "overview?after=1"].repeat(25) {
+        ann.read(&format!("/api/read/{what}"));
+    }
+    let reads = served.fake.reads.load(Ordering::Relaxed) - before;
+    let looks = began.elapsed().as_secs() as usize / 2 + 2;
+    assert!(reads <= looks, "{reads} readings for 100 questions, in the time of {looks}");
+}
+
+#[test]
+fn who_takes_no_answer_keeps_nobody_else_waiting() {
+    let served = served(Fake { shares: 1, ..Fake::default() });
+    // Fewer than there are places, by some for who is let in.
+    let silent: Vec<TcpStream> = (0..5).map(|_| TcpStream::connect(served.address()).unwrap()).collect();
+    assert_eq!(served.get("/", &[]).status, 200);
+    served.signed_in("ann").read("/api/read/overview");
+    drop(silent);
 }
 
 #[test]
