@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior, params};
 
 use crate::monitor::interval::Interval;
 use crate::monitor::record::Record;
@@ -66,7 +66,8 @@ impl Archive {
     /// Adds what was recorded in the minute that begins then, of each share, and lets go of what is too old. What is known of that minute already, because a server ended and
     /// another began in it, is added to.
     pub fn add(&mut self, begin: i64, records: &[(String, Record)]) -> Result<(), ArchiveError> {
-        let change = self.0.transaction()?;
+        // One that reads first, and would write then, is refused at once where another program writes.
+        let change = self.0.transaction_with_behavior(TransactionBehavior::Immediate)?;
         for (share, record) in records.iter().filter(|(_, record)| !record.is_empty()) {
             for interval in [Interval::MINUTE, Interval::HOUR] {
                 let key = params![interval.seconds(), interval.begin(begin), share];
@@ -111,6 +112,8 @@ impl Archive {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
     use super::*;
     use crate::monitor::metric::Metric;
 
@@ -147,6 +150,21 @@ mod tests {
         assert_eq!(begins(&archive, Interval::HOUR).len(), 3);
         add(7_200 + HOURS_FOR, 6.0);
         assert_eq!(begins(&archive, Interval::HOUR)[0], of(7_200, 1));
+    }
+
+    #[test]
+    fn another_that_writes_is_waited_for() {
+        thread_local!(static OTHER: RefCell<Option<Connection>> = const { RefCell::new(None) });
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("metrics.db");
+        let mut archive = Archive::open(&path).unwrap();
+        let other = Connection::open(&path).unwrap();
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        OTHER.set(Some(other));
+        // It writes until somebody waits for it.
+        archive.0.busy_handler(Some(|_| OTHER.take().is_some())).unwrap();
+        archive.add(0, &[("a".to_owned(), record(1.0))]).unwrap();
+        assert_eq!(begins(&archive, Interval::MINUTE).len(), 1);
     }
 
     #[test]
