@@ -42,7 +42,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &View) {
         _ => draw_list(frame, list, view),
     }
     let keys = "Tab list  Enter look into  s sort  r reverse  p pause  c close session  ? help  q quit";
-    frame.render_widget(Paragraph::new(view.message.as_deref().map_or(keys.to_owned(), printable)), bottom);
+    let told = view.failure.as_deref().or(view.message.as_deref());
+    frame.render_widget(Paragraph::new(told.map_or(keys.to_owned(), printable)), bottom);
     match &view.over {
         Over::Help => pop_up(frame, "Keys", HELP),
         Over::Question(_, name) => {
@@ -136,7 +137,7 @@ fn pop_up(frame: &mut Frame<'_>, title: &str, text: &str) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::time::Duration;
 
     use insight::Change;
@@ -148,7 +149,7 @@ mod tests {
     use super::*;
 
     /// What a terminal of this size shows.
-    fn screen(view: &View, (width, height): (u16, u16)) -> String {
+    pub(in crate::top) fn screen(view: &View, (width, height): (u16, u16)) -> String {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         terminal.draw(|frame| draw(frame, view)).unwrap();
         let buffer = terminal.backend().buffer();

@@ -82,17 +82,7 @@ fn show(
         let mut is_new = false;
         while let Ok(answer) = answers.try_recv() {
             is_new = true;
-            match answer {
-                Answer::Look(Ok((later, files))) => {
-                    if let Some(earlier) = &earlier {
-                        view.take(Lists::of(&Change::between(earlier, &later)).with_files(&files));
-                    }
-                    earlier = Some(later);
-                }
-                Answer::Look(Err(error)) => view.message = Some(error.to_string()),
-                Answer::Closed(id, Ok(())) => view.message = Some(format!("Session {id} has ended.")),
-                Answer::Closed(_, Err(error)) => view.message = Some(error.to_string()),
-            }
+            take(&mut view, &mut earlier, answer);
         }
         if event::poll(TURN)? {
             is_new = true;
@@ -112,4 +102,42 @@ fn show(
         }
     }
     Ok(())
+}
+
+/// Has the view show an answer; a look against the earlier one.
+fn take(view: &mut View, earlier: &mut Option<CountersView>, answer: Answer) {
+    match answer {
+        Answer::Look(Ok((later, files))) => {
+            view.failure = None;
+            if let Some(earlier) = earlier {
+                view.take(Lists::of(&Change::between(earlier, &later)).with_files(&files));
+            }
+            *earlier = Some(later);
+        }
+        Answer::Look(Err(error)) => view.failure = Some(error.to_string()),
+        Answer::Closed(id, Ok(())) => view.message = Some(format!("Session {id} has ended.")),
+        Answer::Closed(_, Err(error)) => view.message = Some(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use server::admin::Events;
+
+    use super::*;
+    use crate::top::draw::tests::screen;
+
+    #[test]
+    fn that_no_server_runs_is_told_until_one_does() {
+        let (mut view, mut earlier) = (View::new(), None);
+        let told = |view: &View| screen(view, (80, 12)).contains("no server runs");
+        let look = || CountersView { start: 0, at: Duration::ZERO, events: Events::default(), rows: Vec::new() };
+        take(&mut view, &mut earlier, Answer::Closed(7, Ok(())));
+        take(&mut view, &mut earlier, Answer::Look(Err(Error::missing("no server runs", "start one"))));
+        assert!(told(&view));
+        take(&mut view, &mut earlier, Answer::Look(Ok((look(), Vec::new()))));
+        assert!(!told(&view));
+        // What was done is told until the next key.
+        assert!(screen(&view, (80, 12)).contains("Session 7 has ended."));
+    }
 }

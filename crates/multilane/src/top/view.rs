@@ -42,8 +42,10 @@ pub(super) struct View {
     pub(super) chosen: Option<String>,
     /// The last of what came in, while it is not paused.
     pub(super) lists: Option<Lists>,
-    /// What has gone wrong, or was done.
+    /// What has gone wrong, or was done, until the next key.
     pub(super) message: Option<String>,
+    /// Why the last look has got nothing, until one does.
+    pub(super) failure: Option<String>,
 }
 
 impl View {
@@ -57,6 +59,7 @@ impl View {
             chosen: None,
             lists: None,
             message: None,
+            failure: None,
         }
     }
 
