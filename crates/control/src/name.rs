@@ -11,6 +11,8 @@ const SHARE_NAME_MAX: usize = 80;
 const USER_NAME_MAX: usize = 64;
 /// Share names that mean something else to clients.
 const SHARE_NAMES_RESERVED: [&str; 6] = ["IPC$", "ADMIN$", "PIPE", "MAILSLOT", ".", ".."];
+/// What stands where shares' names stand, and is none: of `multilane top` and metrics.
+const SHARE_NAMES_OURS: [&str; 2] = ["(none)", "(others)"];
 
 /// A storage account's name: 3 to 24 lower-case letters and digits.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -78,6 +80,17 @@ impl FromStr for ShareName {
     }
 }
 
+impl ShareName {
+    /// A name for a share that is to be made. There may be shares from before that have one of those it refuses: they can be shown, changed and deleted.
+    pub fn for_new(text: &str) -> Result<Self, Error> {
+        if SHARE_NAMES_OURS.iter().any(|name| text.eq_ignore_ascii_case(name)) {
+            let remedy = "choose another: `multilane top` and metrics have this one for something else";
+            return Err(Error::argument(format!("{text:?} cannot be the name of a share"), remedy));
+        }
+        text.parse()
+    }
+}
+
 macro_rules! shown_as_text {
     ($($name:ident),*) => {$(
         impl $name {
@@ -130,5 +143,16 @@ mod tests {
         for bad in ["", " a", "a\\b", "a/b", "a:b", "ipc$", "IPC$", "pipe", "..", "a\tb", "x".repeat(81).as_str()] {
             assert!(bad.parse::<ShareName>().is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn new_shares_have_no_name_that_stands_for_something_else() {
+        for ours in ["(none)", "(others)", "(Others)"] {
+            let error = ShareName::for_new(ours).unwrap_err();
+            assert!(error.what().contains("cannot be the name of a share"), "{error}");
+            assert!(ours.parse::<ShareName>().is_ok(), "{ours:?}");
+        }
+        assert!(ShareName::for_new("IPC$").is_err());
+        assert!(ShareName::for_new("(other)").is_ok());
     }
 }

@@ -388,6 +388,7 @@ fn wrong_command_lines_are_told_apart_from_what_cannot_be_done() {
         &["share", "create", "x"],
         &["share", "create", "a/b", "--ram", "1G"],
         &["share", "create", "IPC$", "--ram", "1G"],
+        &["share", "create", "(others)", "--ram", "1G"],
         &["share", "create", "x", "--ram", "lots"],
         &["share", "create", "x", "--ram", "1G", "--path", "/"],
         &["share", "create", "x", "--ram", "1G", "--quota", "1"],

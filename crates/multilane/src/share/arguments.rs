@@ -43,6 +43,7 @@ pub(crate) enum ShareCommand {
 #[derive(Debug, Args)]
 pub(crate) struct ShareCreate {
     /// Its name, as in \\server\NAME
+    #[arg(value_parser = ShareName::for_new)]
     pub(crate) name: ShareName,
 
     /// Share this folder
