@@ -1,7 +1,10 @@
 //! The file that keeps the numbers: of a minute each for a day, of an hour each for thirty days.
 
+use std::fs::{self, OpenOptions, Permissions};
+use std::io::{self, ErrorKind};
 use std::ops::Range;
-use std::path::Path;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior, params};
@@ -29,6 +32,12 @@ pub enum ArchiveError {
     /// The file, or what is in it.
     #[error("the archive of metrics could not be used: {0}")]
     File(#[from] rusqlite::Error),
+    /// The folder that it is in, or who may read it.
+    #[error("the archive of metrics could not be used: {0}")]
+    System(#[from] io::Error),
+    /// It is a symbolic link, and what it leads to is nobody's business.
+    #[error("the archive of metrics is a symbolic link, which is not followed: remove it")]
+    Link,
     /// A newer version has written it.
     #[error("the archive of metrics was written by a newer version")]
     TooNew,
@@ -40,7 +49,9 @@ pub struct Archive(Connection);
 impl Archive {
     /// Opens the file to write to it, and makes it where there is none.
     pub fn open(path: &Path) -> Result<Self, ArchiveError> {
-        let connection = Connection::open(path)?;
+        make_private(path)?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(PATIENCE)?;
         // A minute that a loss of power takes is no loss; a damaged file would be one.
         connection.execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;")?;
@@ -54,6 +65,7 @@ impl Archive {
 
     /// Opens the file, which is there, to read it.
     pub fn open_to_read(path: &Path) -> Result<Self, ArchiveError> {
+        refuse_link(path)?;
         let connection =
             Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
         connection.busy_timeout(PATIENCE)?;
@@ -110,9 +122,47 @@ impl Archive {
     }
 }
 
+fn refuse_link(path: &Path) -> Result<(), ArchiveError> {
+    if path.is_symlink() { Err(ArchiveError::Link) } else { Ok(()) }
+}
+
+/// Makes the file where there is none, and has nobody but its owner read it, and its log, to which SQLite gives the same mode where it makes that.
+fn make_private(path: &Path) -> Result<(), ArchiveError> {
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+        made => return Ok(made.map(drop)?),
+    }
+    refuse_link(path)?;
+    for path in [path.to_owned(), with_end(path, "-wal"), with_end(path, "-shm")] {
+        match close_to_others(&path) {
+            // A log goes when the last program closes the file.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            closed => closed?,
+        }
+    }
+    Ok(())
+}
+
+fn close_to_others(path: &Path) -> io::Result<()> {
+    let found = fs::symlink_metadata(path)?;
+    // What is right is not written again: the disk may be full.
+    if !found.is_file() || found.permissions().mode() & 0o7777 == 0o600 {
+        return Ok(());
+    }
+    fs::set_permissions(path, Permissions::from_mode(0o600))
+}
+
+/// The name of a file that belongs to another.
+fn with_end(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    name.into()
+}
+
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
+    use std::os::unix::fs::symlink;
 
     use super::*;
     use crate::monitor::metric::Metric;
@@ -165,6 +215,33 @@ mod tests {
         archive.0.busy_handler(Some(|_| OTHER.take().is_some())).unwrap();
         archive.add(0, &[("a".to_owned(), record(1.0))]).unwrap();
         assert_eq!(begins(&archive, Interval::MINUTE).len(), 1);
+    }
+
+    #[test]
+    fn nobody_but_the_owner_reads_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("metrics.db");
+        let modes = || ["", "-wal", "-shm"].map(|end| fs::metadata(with_end(&path, end)).unwrap().permissions().mode());
+        let archive = Archive::open(&path).unwrap();
+        assert_eq!(modes(), [0o100_600; 3]);
+        for end in ["", "-wal", "-shm"] {
+            fs::set_permissions(with_end(&path, end), Permissions::from_mode(0o644)).unwrap();
+        }
+        let _again = Archive::open(&path).unwrap();
+        assert_eq!(modes(), [0o100_600; 3]);
+        drop(archive);
+    }
+
+    #[test]
+    fn links_are_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, elsewhere) = (folder.path().join("metrics.db"), folder.path().join("elsewhere"));
+        symlink(&elsewhere, &path).unwrap();
+        assert!(matches!(Archive::open(&path), Err(ArchiveError::Link)));
+        assert!(!elsewhere.exists());
+        drop(Archive::open(&elsewhere).unwrap());
+        assert!(matches!(Archive::open(&path), Err(ArchiveError::Link)));
+        assert!(matches!(Archive::open_to_read(&path), Err(ArchiveError::Link)));
     }
 
     #[test]
