@@ -3,11 +3,12 @@
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
 use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, TransactionBehavior, params};
 
 use crate::monitor::interval::Interval;
 use crate::monitor::record::Record;
@@ -66,8 +67,21 @@ impl Archive {
     /// Opens the file, which is there, to read it.
     pub fn open_to_read(path: &Path) -> Result<Self, ArchiveError> {
         refuse_link(path)?;
-        let connection =
-            Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+        match Archive::reading(path, OpenFlags::empty()) {
+            // A file system that is mounted to be read only has no place for the index of a log; where there is no log nobody writes.
+            Err(ArchiveError::File(error))
+                if error.sqlite_error_code() == Some(ErrorCode::CannotOpen) && holds_nothing(&with_end(path, "-wal")) =>
+            {
+                // What the first attempt said is what is wrong where this one fails, too.
+                Archive::reading(&as_immutable(path), OpenFlags::SQLITE_OPEN_URI).map_err(|_| error.into())
+            }
+            opened => opened,
+        }
+    }
+
+    fn reading(path: &Path, more: OpenFlags) -> Result<Self, ArchiveError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | more;
+        let connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(PATIENCE)?;
         match connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0))? {
             VERSION => Ok(Archive(connection)),
@@ -120,6 +134,16 @@ impl Archive {
         }
         Ok(())
     }
+}
+
+/// How SQLite is told that nobody writes to a file: it needs no other then. All bytes are escaped, whatever they mean.
+fn as_immutable(path: &Path) -> PathBuf {
+    let escaped: String = path.as_os_str().as_bytes().iter().map(|byte| format!("%{byte:02X}")).collect();
+    format!("file:{escaped}?immutable=1").into()
+}
+
+fn holds_nothing(path: &Path) -> bool {
+    fs::metadata(path).map_or(true, |file| file.len() == 0)
 }
 
 fn refuse_link(path: &Path) -> Result<(), ArchiveError> {
@@ -242,6 +266,20 @@ mod tests {
         drop(Archive::open(&elsewhere).unwrap());
         assert!(matches!(Archive::open(&path), Err(ArchiveError::Link)));
         assert!(matches!(Archive::open_to_read(&path), Err(ArchiveError::Link)));
+    }
+
+    #[test]
+    fn where_nothing_can_be_written_it_is_read_all_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("metrics 100%?.db");
+        Archive::open(&path).unwrap().add(0, &[("a".to_owned(), record(1.0))]).unwrap();
+        // Stands for a file system that is mounted to be read only: the log's index cannot be made.
+        symlink("nowhere", with_end(&path, "-shm")).unwrap();
+        let archive = Archive::open_to_read(&path).unwrap();
+        assert_eq!(begins(&archive, Interval::MINUTE), [(0, "a".to_owned(), 1)]);
+        // A log has what the file has not.
+        fs::write(with_end(&path, "-wal"), [1]).unwrap();
+        assert!(matches!(Archive::open_to_read(&path), Err(ArchiveError::File(_))));
     }
 
     #[test]
