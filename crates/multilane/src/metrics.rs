@@ -126,13 +126,19 @@ fn show(path: &Path, asked: &ShowMetric, output: Output) -> Result<(), Error> {
     let folder = DataFolder::open(path)?;
     let query = query(asked)?;
     let archive = recorder::path(&folder);
-    if !archive.exists() {
-        let remedy = "start the server with `multilane serve`, and look again after a minute";
-        return Err(Error::missing(format!("no metrics were kept yet in {}", folder.path().display()), remedy));
-    }
-    let series = series(&archive, &query)
-        .map_err(|error| Error::machine(error.to_string(), "try again, or see whether the disk is well"))?;
+    let series = series(&archive, &query).map_err(|error| unread(&error, &folder))?;
     output.print(&as_azure(&query, &series), |_| text(&query, &series))
+}
+
+/// Why there is nothing to show, and what to do.
+fn unread(error: &ArchiveError, folder: &DataFolder) -> Error {
+    match error {
+        ArchiveError::Nothing => {
+            let remedy = "start the server with `multilane serve`, and look again after a minute";
+            Error::missing(format!("{error} in {}", folder.path().display()), remedy)
+        }
+        _ => Error::machine(error.to_string(), "try again, or see whether the disk is well"),
+    }
 }
 
 fn query(asked: &ShowMetric) -> Result<Query, Error> {

@@ -39,6 +39,9 @@ pub enum ArchiveError {
     /// It is a symbolic link, and what it leads to is nobody's business.
     #[error("the archive of metrics is a symbolic link, which is not followed: remove it")]
     Link,
+    /// Nothing was kept in it yet.
+    #[error("no metrics were kept yet")]
+    Nothing,
     /// A newer version has written it.
     #[error("the archive of metrics was written by a newer version")]
     TooNew,
@@ -64,8 +67,11 @@ impl Archive {
         Ok(Archive(connection))
     }
 
-    /// Opens the file, which is there, to read it.
+    /// Opens the file to read it.
     pub fn open_to_read(path: &Path) -> Result<Self, ArchiveError> {
+        if fs::symlink_metadata(path).is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+            return Err(ArchiveError::Nothing);
+        }
         refuse_link(path)?;
         match Archive::reading(path, OpenFlags::empty()) {
             // A file system that is mounted to be read only has no place for the index of a log; where there is no log nobody writes.
@@ -85,6 +91,7 @@ impl Archive {
         connection.busy_timeout(PATIENCE)?;
         match connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i64>(0))? {
             VERSION => Ok(Archive(connection)),
+            0 => Err(ArchiveError::Nothing),
             _ => Err(ArchiveError::TooNew),
         }
     }
@@ -280,6 +287,17 @@ mod tests {
         // A log has what the file has not.
         fs::write(with_end(&path, "-wal"), [1]).unwrap();
         assert!(matches!(Archive::open_to_read(&path), Err(ArchiveError::File(_))));
+    }
+
+    #[test]
+    fn an_empty_file_has_nothing_and_is_begun_as_one_that_is_missing_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("metrics.db");
+        assert!(matches!(Archive::open_to_read(&path), Err(ArchiveError::Nothing)));
+        fs::write(&path, "").unwrap();
+        assert!(matches!(Archive::open_to_read(&path), Err(ArchiveError::Nothing)));
+        Archive::open(&path).unwrap().add(0, &[("a".to_owned(), record(1.0))]).unwrap();
+        assert_eq!(begins(&Archive::open_to_read(&path).unwrap(), Interval::MINUTE).len(), 1);
     }
 
     #[test]
