@@ -13,7 +13,7 @@ use insight::monitor::{Archive, ArchiveError, Interval, Metric, Record};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use server::admin::{Admin, CountersView, Counts, Events, Scope};
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 /// The file in the data folder.
 const FILE: &str = "metrics.db";
@@ -41,7 +41,7 @@ impl Recorder {
     ) -> std::io::Result<Self> {
         let (stop, stopped) = channel();
         let control = Arc::downgrade(control);
-        let keeper = Keeper { path: path(folder), admin, control, gauges, earlier: nothing(), is_failing: false };
+        let keeper = Keeper { path: path(folder), admin, control, gauges, earlier: nothing(), is_failing: false, has_set_aside: false };
         let thread = thread::Builder::new().name("metrics".to_owned()).spawn(move || keeper.run(&stopped))?;
         Ok(Recorder { stop: Some(stop), thread: Some(thread) })
     }
@@ -69,6 +69,8 @@ struct Keeper {
     gauges: ShareGauges,
     earlier: CountersView,
     is_failing: bool,
+    /// Whether a damaged file was set aside since the last minute that was kept: a disk that damages the next one, too, is to be looked at.
+    has_set_aside: bool,
 }
 
 impl Keeper {
@@ -93,17 +95,31 @@ impl Keeper {
         self.earlier = later;
         self.add_levels(&mut records);
         let records: Vec<_> = records.into_iter().collect();
-        match keep(&self.path, begin, &records) {
-            Ok(()) if self.is_failing => {
-                self.is_failing = false;
-                info!(name: "metrics_kept_again", "metrics are kept again");
+        match self.write(begin, &records) {
+            Ok(()) => {
+                self.has_set_aside = false;
+                if std::mem::take(&mut self.is_failing) {
+                    info!(name: "metrics_kept_again", "metrics are kept again");
+                }
             }
-            Ok(()) => {}
             Err(error) if !self.is_failing => {
                 self.is_failing = true;
                 error!(name: "metrics_not_kept", %error, "what the server does is not kept for `multilane metrics`; tried again each minute");
             }
             Err(_) => {}
+        }
+    }
+
+    fn write(&mut self, begin: i64, records: &[(String, Record)]) -> Result<(), ArchiveError> {
+        match keep(&self.path, begin, records) {
+            Err(ArchiveError::Damaged(error)) if !self.has_set_aside => {
+                Archive::set_aside(&self.path)?;
+                self.has_set_aside = true;
+                let aside = Archive::aside(&self.path);
+                warn!(name: "metrics_set_aside", %error, file = %aside.display(), "the archive of metrics was damaged: it has another name now, and a new one is begun");
+                keep(&self.path, begin, records)
+            }
+            kept => kept,
         }
     }
 

@@ -90,3 +90,20 @@ fn a_server_that_cannot_keep_metrics_says_so_and_ends_as_any_other() {
     let (code, _, error) = output(&served, &["metrics", "show", "Transactions"]);
     assert!(code == Some(1) && error.contains("the archive of metrics could not be used"), "{error}");
 }
+
+#[test]
+fn a_damaged_archive_is_set_aside_and_another_one_begun() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let mut served = Served::logging(&[], std::fs::File::create(&log).unwrap());
+    let archive = served.folder.path().join("data/metrics.db");
+    std::fs::write(&archive, "no database at all").unwrap();
+    served.stop();
+    let log = std::fs::read_to_string(&log).unwrap();
+    assert!(log.contains("the archive of metrics was damaged"), "{log}");
+    assert_eq!(std::fs::read(archive.with_extension("db.damaged")).unwrap(), b"no database at all");
+    show(&served, &["Transactions"]);
+    std::fs::write(&archive, "no database again").unwrap();
+    let (code, _, error) = output(&served, &["metrics", "show", "Transactions"]);
+    assert!(code == Some(1) && error.contains("is damaged") && error.contains("metrics.db.damaged"), "{error}");
+}

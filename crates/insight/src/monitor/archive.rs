@@ -32,7 +32,10 @@ const TABLES: &str = "
 pub enum ArchiveError {
     /// The file, or what is in it.
     #[error("the archive of metrics could not be used: {0}")]
-    File(#[from] rusqlite::Error),
+    File(rusqlite::Error),
+    /// What is in the file is not what SQLite has written, and does not become so again.
+    #[error("the archive of metrics is damaged: {0}")]
+    Damaged(rusqlite::Error),
     /// The folder that it is in, or who may read it.
     #[error("the archive of metrics could not be used: {0}")]
     System(#[from] io::Error),
@@ -45,6 +48,15 @@ pub enum ArchiveError {
     /// A newer version has written it.
     #[error("the archive of metrics was written by a newer version")]
     TooNew,
+}
+
+impl From<rusqlite::Error> for ArchiveError {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => ArchiveError::Damaged(error),
+            _ => ArchiveError::File(error),
+        }
+    }
 }
 
 /// The open file.
@@ -78,8 +90,11 @@ impl Archive {
             Err(ArchiveError::File(error))
                 if error.sqlite_error_code() == Some(ErrorCode::CannotOpen) && holds_nothing(&with_end(path, "-wal")) =>
             {
-                // What the first attempt said is what is wrong where this one fails, too.
-                Archive::reading(&as_immutable(path), OpenFlags::SQLITE_OPEN_URI).map_err(|_| error.into())
+                match Archive::reading(&as_immutable(path), OpenFlags::SQLITE_OPEN_URI) {
+                    // That it cannot be opened is what the first attempt said better.
+                    Err(ArchiveError::File(_)) => Err(ArchiveError::File(error)),
+                    opened => opened,
+                }
             }
             opened => opened,
         }
@@ -94,6 +109,27 @@ impl Archive {
             0 => Err(ArchiveError::Nothing),
             _ => Err(ArchiveError::TooNew),
         }
+    }
+
+    /// The name that a damaged file is given.
+    pub fn aside(path: &Path) -> PathBuf {
+        with_end(path, ".damaged")
+    }
+
+    /// Gives a damaged file another name, so that a new one can be made. What had that name before is gone.
+    pub fn set_aside(path: &Path) -> io::Result<()> {
+        let aside = Archive::aside(path);
+        fs::rename(path, &aside)?;
+        let unless_missing = |done: io::Result<()>| match done {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            done => done,
+        };
+        // SQLite finds a file's log by its name.
+        for end in ["-wal", "-shm"] {
+            unless_missing(fs::remove_file(with_end(&aside, end)))?;
+            unless_missing(fs::rename(with_end(path, end), with_end(&aside, end)))?;
+        }
+        Ok(())
     }
 
     /// Adds what was recorded in the minute that begins then, of each share, and lets go of what is too old. What is known of that minute already, because a server ended and
@@ -193,7 +229,7 @@ fn with_end(path: &Path, end: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{FileExt, symlink};
 
     use super::*;
     use crate::monitor::metric::Metric;
@@ -298,6 +334,33 @@ mod tests {
         assert!(matches!(Archive::open_to_read(&path), Err(ArchiveError::Nothing)));
         Archive::open(&path).unwrap().add(0, &[("a".to_owned(), record(1.0))]).unwrap();
         assert_eq!(begins(&Archive::open_to_read(&path).unwrap(), Interval::MINUTE).len(), 1);
+    }
+
+    #[test]
+    fn a_damaged_file_is_told_apart_and_set_aside() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("metrics.db");
+        let records: Vec<_> = (0..500).map(|share| (format!("share {share}"), record(1.0))).collect();
+        let add = || Archive::open(&path)?.add(0, &records);
+        let read = || Archive::open_to_read(&path)?.read(Interval::MINUTE, &(0..60), |_, _, _| {});
+        let is_damage = |done| matches!(done, Err(ArchiveError::Damaged(_)));
+        add().unwrap();
+        // All but the first page, which has the version.
+        let length = fs::metadata(&path).unwrap().len();
+        let file = OpenOptions::new().write(true).open(&path).unwrap();
+        file.write_all_at(&vec![0xA5; length as usize - 4_096], 4_096).unwrap();
+        assert!(is_damage(add()) && is_damage(read()));
+        Archive::set_aside(&path).unwrap();
+        add().unwrap();
+        read().unwrap();
+
+        fs::write(&path, "no database at all").unwrap();
+        fs::write(with_end(&path, "-wal"), "nor its log").unwrap();
+        assert!(is_damage(add()) && is_damage(read()));
+        Archive::set_aside(&path).unwrap();
+        assert_eq!(fs::read(Archive::aside(&path)).unwrap(), b"no database at all");
+        add().unwrap();
+        assert_eq!(begins(&Archive::open_to_read(&path).unwrap(), Interval::MINUTE).len(), 500);
     }
 
     #[test]
