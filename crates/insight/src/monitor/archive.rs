@@ -8,7 +8,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use crate::monitor::interval::Interval;
 use crate::monitor::record::Record;
@@ -16,6 +16,10 @@ use crate::monitor::record::Record;
 /// How long minutes are kept, and hours.
 const MINUTES_FOR: i64 = 24 * 3_600;
 const HOURS_FOR: i64 = 30 * 24 * 3_600;
+/// What is so much later than now is of a future that a wrong clock made.
+const FUTURE: i64 = 24 * 3_600;
+/// So many minutes have to agree about the time before anything is let go of because of it.
+const MINUTES_THAT_AGREE: u32 = 60;
 /// How long another program may have the file.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The version of the tables.
@@ -151,10 +155,7 @@ impl Archive {
                 change.prepare_cached(replace)?.execute(row)?;
             }
         }
-        for (interval, kept_for) in [(Interval::MINUTE, MINUTES_FOR), (Interval::HOUR, HOURS_FOR)] {
-            let old = "DELETE FROM records WHERE interval = ? AND begin < ?";
-            change.execute(old, params![interval.seconds(), begin - kept_for])?;
-        }
+        let_go(&change, begin)?;
         Ok(change.commit()?)
     }
 
@@ -177,6 +178,39 @@ impl Archive {
         }
         Ok(())
     }
+}
+
+/// Lets go of what is too old at a time, and of what is of its future. The clock may be wrong, as it is on some machines until they have asked another for the time: a
+/// few minutes outweigh no history.
+fn let_go(change: &Transaction<'_>, now: i64) -> rusqlite::Result<()> {
+    let agree_since = nth_newest(change, now + FUTURE)?;
+    let is_sure = agree_since.is_some_and(|since| now - since <= FUTURE);
+    let is_future_history = nth_newest(change, i64::MAX)?.is_some_and(|since| since > now + FUTURE);
+    // Where it is not sure that it is now, it was as late as this.
+    let reached = if is_sure { Some(now) } else { agree_since };
+    for (interval, kept_for) in [(Interval::MINUTE, MINUTES_FOR), (Interval::HOUR, HOURS_FOR)] {
+        if is_sure || !is_future_history {
+            let future = "DELETE FROM records WHERE interval = ? AND begin > ?";
+            change.execute(future, params![interval.seconds(), now + FUTURE])?;
+        }
+        if let Some(reached) = reached {
+            let old = "DELETE FROM records WHERE interval = ? AND begin < ?";
+            change.execute(old, params![interval.seconds(), reached - kept_for])?;
+        }
+    }
+    Ok(())
+}
+
+/// When the earliest of the newest minutes began, of [`MINUTES_THAT_AGREE`] that began until then; `None` where there are fewer.
+fn nth_newest(change: &Transaction<'_>, until: i64) -> rusqlite::Result<Option<i64>> {
+    let mut select = change.prepare_cached("SELECT max(begin) FROM records WHERE interval = ? AND begin <= ?")?;
+    let mut found = until.saturating_add(1);
+    for _ in 0..MINUTES_THAT_AGREE {
+        let before: Option<i64> = select.query_row(params![Interval::MINUTE.seconds(), found - 1], |row| row.get(0))?;
+        let Some(before) = before else { return Ok(None) };
+        found = before;
+    }
+    Ok(Some(found))
 }
 
 /// How SQLite is told that nobody writes to a file: it needs no other then. All bytes are escaped, whatever they mean.
@@ -262,11 +296,46 @@ mod tests {
         let of = |begin, count| (begin, "a".to_owned(), count);
         assert_eq!(begins(&archive, Interval::MINUTE), [of(3_600, 1), of(3_660, 2), of(7_200, 1)]);
         assert_eq!(begins(&archive, Interval::HOUR), [of(3_600, 3), of(7_200, 1)]);
-        add(3_660 + MINUTES_FOR, 5.0);
-        assert_eq!(begins(&archive, Interval::MINUTE), [of(3_660, 2), of(7_200, 1), of(3_660 + MINUTES_FOR, 1)]);
-        assert_eq!(begins(&archive, Interval::HOUR).len(), 3);
-        add(7_200 + HOURS_FOR, 6.0);
+        let an_hour_until = |end: i64| (end - 3_540..=end).step_by(60).for_each(|begin| add(begin, 5.0));
+        an_hour_until(3_660 + MINUTES_FOR);
+        assert_eq!(begins(&archive, Interval::MINUTE)[..2], [of(3_660, 2), of(7_200, 1)]);
+        assert_eq!(begins(&archive, Interval::MINUTE).len(), 62);
+        an_hour_until(7_200 + HOURS_FOR);
         assert_eq!(begins(&archive, Interval::HOUR)[0], of(7_200, 1));
+        assert_eq!(begins(&archive, Interval::MINUTE).len(), 60);
+    }
+
+    #[test]
+    fn a_clock_that_is_wrong_for_less_than_an_hour_takes_no_history() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut archive = Archive::open(&folder.path().join("metrics.db")).unwrap();
+        let mut add = |begin| archive.add(begin, &[("a".to_owned(), record(1.0))]).unwrap();
+        let (begin, later, earlier) = (50 * HOURS_FOR, 90 * HOURS_FOR, 0);
+        let minutes = |begin: i64, count| (begin..).step_by(60).take(count);
+        minutes(begin, 120).for_each(&mut add);
+        for wrong in [later, earlier] {
+            minutes(wrong, 59).for_each(&mut add);
+        }
+        // The first minute that knows better lets go of the future; the past is too old when there is nothing to doubt.
+        add(begin + 120 * 60);
+        let known = begins(&archive, Interval::MINUTE);
+        assert_eq!(known.iter().filter(|(at, ..)| (begin..later).contains(at)).count(), 121);
+        assert!(known.iter().all(|(at, ..)| (begin..later).contains(at)), "{known:?}");
+        assert_eq!(begins(&archive, Interval::HOUR).len(), 3);
+    }
+
+    #[test]
+    fn a_clock_that_stays_is_believed() {
+        for to in [90 * HOURS_FOR, 0] {
+            let folder = tempfile::tempdir().unwrap();
+            let mut archive = Archive::open(&folder.path().join("metrics.db")).unwrap();
+            let mut add = |begin| archive.add(begin, &[("a".to_owned(), record(1.0))]).unwrap();
+            let minutes = |begin: i64, count| (begin..).step_by(60).take(count);
+            minutes(50 * HOURS_FOR, 120).for_each(&mut add);
+            minutes(to, 60).for_each(&mut add);
+            assert!(begins(&archive, Interval::MINUTE).iter().map(|(at, ..)| *at).eq(minutes(to, 60)));
+            assert_eq!(begins(&archive, Interval::HOUR).len(), 1);
+        }
     }
 
     #[test]
