@@ -1,7 +1,7 @@
 //! Keeps what the server has done, minute by minute, for `multilane metrics`.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use control::{Control, DataFolder, ShareGauges, ShareProperties};
 use insight::Change;
-use insight::monitor::{Archive, ArchiveError, Interval, Metric, Record};
+use insight::monitor::{Archive, ArchiveError, Backlog, Interval, Metric, Record};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use server::admin::{Admin, CountersView, Counts, Events, Scope};
@@ -41,7 +41,16 @@ impl Recorder {
     ) -> std::io::Result<Self> {
         let (stop, stopped) = channel();
         let control = Arc::downgrade(control);
-        let keeper = Keeper { path: path(folder), admin, control, gauges, earlier: nothing(), is_failing: false, has_set_aside: false };
+        let keeper = Keeper {
+            path: path(folder),
+            admin,
+            control,
+            gauges,
+            earlier: nothing(),
+            backlog: Backlog::default(),
+            is_failing: false,
+            has_set_aside: false,
+        };
         let thread = thread::Builder::new().name("metrics".to_owned()).spawn(move || keeper.run(&stopped))?;
         Ok(Recorder { stop: Some(stop), thread: Some(thread) })
     }
@@ -68,6 +77,7 @@ struct Keeper {
     control: Weak<Mutex<Control>>,
     gauges: ShareGauges,
     earlier: CountersView,
+    backlog: Backlog,
     is_failing: bool,
     /// Whether a damaged file was set aside since the last minute that was kept: a disk that damages the next one, too, is to be looked at.
     has_set_aside: bool,
@@ -83,7 +93,7 @@ impl Keeper {
                 stopped.recv_timeout(Duration::from_millis(left as u64)) == Err(RecvTimeoutError::Disconnected);
             self.keep(begin);
             if is_last {
-                return;
+                return self.tell_what_is_lost();
             }
         }
     }
@@ -94,12 +104,13 @@ impl Keeper {
         let mut records = of_requests(&Change::between(&self.earlier, &later));
         self.earlier = later;
         self.add_levels(&mut records);
-        let records: Vec<_> = records.into_iter().collect();
-        match self.write(begin, &records) {
+        let (minutes, merged) = (self.backlog.minutes(), self.backlog.merged());
+        self.backlog.add(begin, records);
+        match self.write() {
             Ok(()) => {
                 self.has_set_aside = false;
                 if std::mem::take(&mut self.is_failing) {
-                    info!(name: "metrics_kept_again", "metrics are kept again");
+                    info!(name: "metrics_kept_again", minutes, merged, "metrics are kept again, with those of the minutes that have waited");
                 }
             }
             Err(error) if !self.is_failing => {
@@ -110,16 +121,24 @@ impl Keeper {
         }
     }
 
-    fn write(&mut self, begin: i64, records: &[(String, Record)]) -> Result<(), ArchiveError> {
-        match keep(&self.path, begin, records) {
+    /// Writes all that waits. A damaged file is set aside for it.
+    fn write(&mut self) -> Result<(), ArchiveError> {
+        match self.backlog.write(&self.path) {
             Err(ArchiveError::Damaged(error)) if !self.has_set_aside => {
                 Archive::set_aside(&self.path)?;
                 self.has_set_aside = true;
                 let aside = Archive::aside(&self.path);
                 warn!(name: "metrics_set_aside", %error, file = %aside.display(), "the archive of metrics was damaged: it has another name now, and a new one is begun");
-                keep(&self.path, begin, records)
+                self.backlog.write(&self.path)
             }
-            kept => kept,
+            written => written,
+        }
+    }
+
+    fn tell_what_is_lost(&self) {
+        let minutes = self.backlog.minutes();
+        if minutes > 0 {
+            warn!(name: "metrics_lost", minutes, "what the server did in its last minutes could not be kept for `multilane metrics`");
         }
     }
 
@@ -171,9 +190,4 @@ fn share_of(scope: &Scope) -> Option<(String, &'static str)> {
         Scope::OtherShares { authentication } => Some((OTHER_SHARES.to_owned(), authentication.name())),
         _ => None,
     }
-}
-
-/// The file is open for that moment only: it may be removed, or its disk be full, at any time.
-fn keep(path: &Path, begin: i64, records: &[(String, Record)]) -> Result<(), ArchiveError> {
-    Archive::open(path)?.add(begin, records)
 }

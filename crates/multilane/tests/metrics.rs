@@ -86,7 +86,7 @@ fn a_server_that_cannot_keep_metrics_says_so_and_ends_as_any_other() {
     std::fs::create_dir(&archive).unwrap();
     served.stop();
     let log = std::fs::read_to_string(&log).unwrap();
-    assert!(log.contains("is not kept for `multilane metrics`"), "{log}");
+    assert!(log.contains("is not kept for `multilane metrics`") && log.contains("could not be kept"), "{log}");
     let (code, _, error) = output(&served, &["metrics", "show", "Transactions"]);
     assert!(code == Some(1) && error.contains("the archive of metrics could not be used"), "{error}");
 }

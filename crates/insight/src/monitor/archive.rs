@@ -1,5 +1,6 @@
 //! The file that keeps the numbers: of a minute each for a day, of an hour each for thirty days.
 
+use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
 use std::ops::Range;
@@ -92,7 +93,8 @@ impl Archive {
         match Archive::reading(path, OpenFlags::empty()) {
             // A file system that is mounted to be read only has no place for the index of a log; where there is no log nobody writes.
             Err(ArchiveError::File(error))
-                if error.sqlite_error_code() == Some(ErrorCode::CannotOpen) && holds_nothing(&with_end(path, "-wal")) =>
+                if error.sqlite_error_code() == Some(ErrorCode::CannotOpen)
+                    && holds_nothing(&with_end(path, "-wal")) =>
             {
                 match Archive::reading(&as_immutable(path), OpenFlags::SQLITE_OPEN_URI) {
                     // That it cannot be opened is what the first attempt said better.
@@ -138,7 +140,7 @@ impl Archive {
 
     /// Adds what was recorded in the minute that begins then, of each share, and lets go of what is too old. What is known of that minute already, because a server ended and
     /// another began in it, is added to.
-    pub fn add(&mut self, begin: i64, records: &[(String, Record)]) -> Result<(), ArchiveError> {
+    pub fn add(&mut self, begin: i64, records: &BTreeMap<String, Record>) -> Result<(), ArchiveError> {
         // One that reads first, and would write then, is refused at once where another program writes.
         let change = self.0.transaction_with_behavior(TransactionBehavior::Immediate)?;
         for (share, record) in records.iter().filter(|(_, record)| !record.is_empty()) {
@@ -274,6 +276,10 @@ mod tests {
         record
     }
 
+    fn of_a(value: f64) -> BTreeMap<String, Record> {
+        [("a".to_owned(), record(value))].into()
+    }
+
     fn begins(archive: &Archive, interval: Interval) -> Vec<(i64, String, u64)> {
         let mut found = Vec::new();
         let note = |begin, share: &str, record: &Record| {
@@ -287,7 +293,7 @@ mod tests {
     fn minutes_become_hours_and_both_go_when_they_are_old() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("metrics.db");
-        let add = |begin, value| Archive::open(&path).unwrap().add(begin, &[("a".to_owned(), record(value))]).unwrap();
+        let add = |begin, value| Archive::open(&path).unwrap().add(begin, &of_a(value)).unwrap();
         add(3_600, 1.0);
         add(3_660, 2.0);
         add(3_660, 3.0);
@@ -309,7 +315,7 @@ mod tests {
     fn a_clock_that_is_wrong_for_less_than_an_hour_takes_no_history() {
         let folder = tempfile::tempdir().unwrap();
         let mut archive = Archive::open(&folder.path().join("metrics.db")).unwrap();
-        let mut add = |begin| archive.add(begin, &[("a".to_owned(), record(1.0))]).unwrap();
+        let mut add = |begin| archive.add(begin, &of_a(1.0)).unwrap();
         let (begin, later, earlier) = (50 * HOURS_FOR, 90 * HOURS_FOR, 0);
         let minutes = |begin: i64, count| (begin..).step_by(60).take(count);
         minutes(begin, 120).for_each(&mut add);
@@ -329,7 +335,7 @@ mod tests {
         for to in [90 * HOURS_FOR, 0] {
             let folder = tempfile::tempdir().unwrap();
             let mut archive = Archive::open(&folder.path().join("metrics.db")).unwrap();
-            let mut add = |begin| archive.add(begin, &[("a".to_owned(), record(1.0))]).unwrap();
+            let mut add = |begin| archive.add(begin, &of_a(1.0)).unwrap();
             let minutes = |begin: i64, count| (begin..).step_by(60).take(count);
             minutes(50 * HOURS_FOR, 120).for_each(&mut add);
             minutes(to, 60).for_each(&mut add);
@@ -349,7 +355,7 @@ mod tests {
         OTHER.set(Some(other));
         // It writes until somebody waits for it.
         archive.0.busy_handler(Some(|_| OTHER.take().is_some())).unwrap();
-        archive.add(0, &[("a".to_owned(), record(1.0))]).unwrap();
+        archive.add(0, &of_a(1.0)).unwrap();
         assert_eq!(begins(&archive, Interval::MINUTE).len(), 1);
     }
 
@@ -384,7 +390,7 @@ mod tests {
     fn where_nothing_can_be_written_it_is_read_all_the_same() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("metrics 100%?.db");
-        Archive::open(&path).unwrap().add(0, &[("a".to_owned(), record(1.0))]).unwrap();
+        Archive::open(&path).unwrap().add(0, &of_a(1.0)).unwrap();
         // Stands for a file system that is mounted to be read only: the log's index cannot be made.
         symlink("nowhere", with_end(&path, "-shm")).unwrap();
         let archive = Archive::open_to_read(&path).unwrap();
@@ -401,7 +407,7 @@ mod tests {
         assert!(matches!(Archive::open_to_read(&path), Err(ArchiveError::Nothing)));
         fs::write(&path, "").unwrap();
         assert!(matches!(Archive::open_to_read(&path), Err(ArchiveError::Nothing)));
-        Archive::open(&path).unwrap().add(0, &[("a".to_owned(), record(1.0))]).unwrap();
+        Archive::open(&path).unwrap().add(0, &of_a(1.0)).unwrap();
         assert_eq!(begins(&Archive::open_to_read(&path).unwrap(), Interval::MINUTE).len(), 1);
     }
 
@@ -409,7 +415,7 @@ mod tests {
     fn a_damaged_file_is_told_apart_and_set_aside() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("metrics.db");
-        let records: Vec<_> = (0..500).map(|share| (format!("share {share}"), record(1.0))).collect();
+        let records = (0..500).map(|share| (format!("share {share}"), record(1.0))).collect();
         let add = || Archive::open(&path)?.add(0, &records);
         let read = || Archive::open_to_read(&path)?.read(Interval::MINUTE, &(0..60), |_, _, _| {});
         let is_damage = |done| matches!(done, Err(ArchiveError::Damaged(_)));
@@ -447,7 +453,7 @@ mod tests {
         let mut archive = Archive::open(&folder.path().join("metrics.db")).unwrap();
         archive.0.execute("INSERT INTO records VALUES (60, 0, 'a', 'no JSON')", []).unwrap();
         assert_eq!(begins(&archive, Interval::MINUTE), []);
-        archive.add(0, &[("a".to_owned(), record(1.0))]).unwrap();
+        archive.add(0, &of_a(1.0)).unwrap();
         assert_eq!(begins(&archive, Interval::MINUTE).len(), 1);
     }
 }

@@ -1,7 +1,8 @@
-//! The metrics of file services by Azure Monitor's names, kept across restarts: what is recorded each minute ([`Record`]), where it is kept ([`Archive`]), and the series that are
-//! made of it ([`Query`]).
+//! The metrics of file services by Azure Monitor's names, kept across restarts: what is recorded each minute ([`Record`]), what of that waits
+//! to be written ([`Backlog`]), where it is kept ([`Archive`]), and the series that are made of it ([`Query`]).
 
 mod archive;
+mod backlog;
 mod filter;
 mod interval;
 mod metric;
@@ -9,6 +10,7 @@ mod query;
 mod record;
 
 pub use archive::{Archive, ArchiveError};
+pub use backlog::Backlog;
 pub use filter::{Filter, NoFilter};
 pub use interval::Interval;
 pub use metric::{Aggregation, Definition, Dimension, Metric};
