@@ -137,10 +137,13 @@ fn unread(error: &ArchiveError, folder: &DataFolder) -> Error {
             let remedy = "start the server with `multilane serve`, and look again after a minute";
             Error::missing(format!("{error} in {}", folder.path().display()), remedy)
         }
+        ArchiveError::Link => {
+            Error::machine(error.to_string(), "remove the link: a running server makes a file there within a minute")
+        }
         ArchiveError::Damaged(_) => {
             let aside = Archive::aside(&recorder::path(folder));
             let remedy = format!(
-                "nothing needs to be done: the server renames it to {} within a minute, and begins a new one",
+                "nothing needs to be done: a running server renames it to {} within a minute, and begins a new one",
                 aside.display()
             );
             Error::machine(error.to_string(), remedy)

@@ -45,7 +45,7 @@ pub enum ArchiveError {
     #[error("the archive of metrics could not be used: {0}")]
     System(#[from] io::Error),
     /// It is a symbolic link, and what it leads to is nobody's business.
-    #[error("the archive of metrics is a symbolic link, which is not followed: remove it")]
+    #[error("the archive of metrics is a symbolic link, which is not followed")]
     Link,
     /// Nothing was kept in it yet.
     #[error("no metrics were kept yet")]
