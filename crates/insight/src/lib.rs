@@ -25,6 +25,7 @@ mod history_tests;
 mod latency;
 mod minute;
 pub mod monitor;
+pub mod shown;
 pub mod why;
 
 pub use change::Change;

@@ -3,7 +3,9 @@
 use std::io::{self, BufWriter, ErrorKind, Write};
 
 use control::Error;
+use insight::shown::Escaped;
 use serde::Serialize;
+use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
 
 /// Who reads the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +30,7 @@ impl Output {
             Output::Json => {
                 // As it is made: it may be as long as everything that is open.
                 let mut out = BufWriter::new(io::stdout().lock());
-                let written = serde_json::to_writer_pretty(&mut out, value).map_err(io::Error::from);
+                let written = write_json(&mut out, value, PrettyFormatter::new());
                 told(written.and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush()))
             }
         }
@@ -37,14 +39,25 @@ impl Output {
 
 /// Prints `value` as JSON on one line.
 pub(crate) fn line<T: Serialize>(value: &T) -> Result<(), Error> {
-    match serde_json::to_string(value) {
-        Ok(json) => write_all((json + "\n").as_bytes()),
-        Err(cause) => Err(not_json(&cause)),
-    }
+    write_all(&json(value, CompactFormatter)?)
 }
 
-fn not_json(cause: &serde_json::Error) -> Error {
-    Error::machine(format!("cannot write JSON: {cause}"), "report this")
+/// `value` as JSON on several lines.
+pub(crate) fn pretty<T: Serialize>(value: &T) -> Result<Vec<u8>, Error> {
+    json(value, PrettyFormatter::new())
+}
+
+fn json<T: Serialize>(value: &T, formatter: impl Formatter) -> Result<Vec<u8>, Error> {
+    let mut json = Vec::new();
+    write_json(&mut json, value, formatter)
+        .map_err(|cause| Error::machine(format!("cannot write JSON: {cause}"), "report this"))?;
+    json.push(b'\n');
+    Ok(json)
+}
+
+/// Writes `value` as JSON, with what terminals obey escaped: clients choose names of files and users.
+fn write_json<T: Serialize>(out: impl Write, value: &T, formatter: impl Formatter) -> io::Result<()> {
+    Ok(value.serialize(&mut Serializer::with_formatter(out, Escaped(formatter)))?)
 }
 
 /// Writes to standard output. A reader that has gone, as `head` does, is no error.
@@ -59,5 +72,17 @@ fn told(written: io::Result<()>) -> Result<(), Error> {
             Err(Error::machine(format!("cannot write to standard output: {cause}"), "check where it goes"))
         }
         Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_clients_are_escaped_in_json() {
+        let mut json = Vec::new();
+        write_json(&mut json, &["a\u{9b}2J\u{202e}\u{feff}é"], CompactFormatter).unwrap();
+        assert_eq!(String::from_utf8(json).unwrap(), r#"["a\u009b2J\u202e\ufeffé"]"#);
     }
 }

@@ -1,6 +1,7 @@
 //! Aligned columns for people.
 
 use comfy_table::presets::NOTHING;
+pub(crate) use insight::shown::printable;
 
 /// Between two columns.
 const GAP: u16 = 2;
@@ -25,13 +26,6 @@ impl<const COLUMNS: usize> Table<COLUMNS> {
     pub(crate) fn text(&self) -> String {
         self.0.trim_fmt() + "\n"
     }
-}
-
-/// `text` with control and bidirectional formatting characters escaped.
-pub(crate) fn printable(text: &str) -> String {
-    let formats = |c: char| matches!(c, '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let shown = |c: char| if c.is_control() || formats(c) { c.escape_unicode().to_string() } else { c.to_string() };
-    text.chars().map(shown).collect()
 }
 
 /// Seconds as people say them: `45s`, `12m`, `3h05m`, `2d04h`.
@@ -60,7 +54,9 @@ mod tests {
 
     #[test]
     fn terminal_escapes_from_clients_are_shown() {
-        assert_eq!(printable("a\u{1b}[31m\u{9b}\u{202e}b"), "a\\u{1b}[31m\\u{9b}\\u{202e}b");
+        let mut table = Table::new(["NAME"]);
+        table.row(["a\u{1b}[31m\u{9b}\u{202e}\u{feff}b".to_owned()]);
+        assert_eq!(table.text(), "NAME\na\\u{1b}[31m\\u{9b}\\u{202e}\\u{feff}b\n");
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! A line of the audit log: JSON, with the names that Azure's resource log has (StorageFileLogs), and our own beside them.
 
-use std::io;
 use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
-use serde_json::ser::{CompactFormatter, Formatter};
+use serde_json::ser::CompactFormatter;
 use server::admin::{AuditArming, AuditEvent, AuditMoved};
 
 use super::queue::Lost;
+use crate::shown::Escaped;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -233,31 +233,7 @@ fn milliseconds(time: Duration) -> f64 {
 fn line(value: &impl Serialize) -> Vec<u8> {
     let mut line = Vec::with_capacity(1024);
     // What has texts and numbers alone is written to memory without fail.
-    let _ = value.serialize(&mut serde_json::Serializer::with_formatter(&mut line, Shown));
+    let _ = value.serialize(&mut serde_json::Serializer::with_formatter(&mut line, Escaped(CompactFormatter)));
     line.push(b'\n');
     line
-}
-
-/// JSON on one line, in which what terminals obey is escaped, too.
-struct Shown;
-
-impl Formatter for Shown {
-    fn write_string_fragment<W: ?Sized + io::Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
-        let mut rest = fragment;
-        while let Some((at, character)) = rest.char_indices().find(|(_, character)| is_obeyed(*character)) {
-            CompactFormatter.write_string_fragment(out, &rest[..at])?;
-            let mut units = [0; 2];
-            for unit in character.encode_utf16(&mut units) {
-                write!(out, "\\u{unit:04x}")?;
-            }
-            rest = &rest[at + character.len_utf8()..];
-        }
-        CompactFormatter.write_string_fragment(out, rest)
-    }
-}
-
-/// True for characters that change what a terminal shows of others. JSON itself escapes those below U+0020.
-fn is_obeyed(character: char) -> bool {
-    character.is_control()
-        || matches!(character, '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

@@ -67,15 +67,13 @@ pub(super) fn check(arguments: &Compare) -> Result<(), Error> {
 /// Writes all that was asked for, and prints the text unless standard output has something else.
 pub(super) fn write(arguments: &Compare, report: &impl Shown) -> Result<(), Error> {
     if let Some(path) = &arguments.html {
-        to(path, report.page())?;
+        to(path, report.page().as_bytes())?;
     }
     if let Some(path) = &arguments.markdown {
-        to(path, report.markdown(&command::line(env::args_os().skip(1))))?;
+        to(path, report.markdown(&command::line(env::args_os().skip(1))).as_bytes())?;
     }
     if let Some(path) = &arguments.json {
-        let json = serde_json::to_string_pretty(report)
-            .map_err(|cause| Error::machine(format!("cannot write JSON: {cause}"), "report this"))?;
-        to(path, json + "\n")?;
+        to(path, &output::pretty(report)?)?;
     }
     if outputs(arguments).any(is_standard_output) { Ok(()) } else { output::write_all(report.text().as_bytes()) }
 }
@@ -93,9 +91,9 @@ fn not_written(path: &Path, cause: &io::Error) -> Error {
     Error::machine(format!("cannot write {}: {cause}", path.display()), "check the path and the disk under it")
 }
 
-fn to(path: &Path, text: String) -> Result<(), Error> {
+fn to(path: &Path, text: &[u8]) -> Result<(), Error> {
     if is_standard_output(path) {
-        return output::write_all(text.as_bytes());
+        return output::write_all(text);
     }
     fs::write(path, text).map_err(|cause| not_written(path, &cause))
 }
