@@ -200,18 +200,21 @@ impl AuditEvent {
         }
     }
 
-    /// Bytes that it holds, or a few more.
+    /// Bytes that it holds, or a few more. What it has in common with others counts as its own: it may be the last that has it.
     pub fn held_bytes(&self) -> usize {
         let text = |text: &Option<String>| text.as_ref().map_or(0, String::capacity);
-        let armings = self.armed_by.iter().map(|arming| arming.user.capacity());
+        let shared = |text: &Option<Arc<str>>| text.as_ref().map_or(0, |text| text.len());
+        let armings = self.armed_by.iter().map(|arming| arming.user.capacity() + shared(&arming.caller));
         size_of::<Self>()
             + self.minor.len()
             + self.detail.capacity()
             + self.status_name.capacity()
+            + shared(&self.actor.caller)
             + text(&self.actor.user)
             + text(&self.actor.account)
             + text(&self.actor.sid)
             + self.place.server.capacity()
+            + shared(&self.place.share)
             + text(&self.place.path)
             + text(&self.place.new_path)
             + self.armed_by.capacity() * size_of::<AuditArming>()
@@ -236,6 +239,14 @@ pub(crate) fn shortened(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_name_of_a_share_that_is_not_there_counts() {
+        let mut event = AuditEvent::new(AuditClass::SignIn, "TreeConnect");
+        let before = event.held_bytes();
+        event.place.share = Some("x".repeat(4096).into());
+        assert!(event.held_bytes() >= before + 4096);
+    }
 
     #[test]
     fn names_are_cut_between_characters() {
