@@ -171,7 +171,7 @@ pub struct AuditLines {
 }
 
 impl From<AuditCounts> for AuditLines {
-    fn from(AuditCounts { written, lost }: AuditCounts) -> Self {
+    fn from(AuditCounts { written, lost, .. }: AuditCounts) -> Self {
         AuditLines { written, lost }
     }
 }

@@ -102,7 +102,7 @@ impl Admin for Remembering {
     }
 
     fn audit(&self) -> AuditCounts {
-        AuditCounts { written: 7, lost: 2 }
+        AuditCounts { written: 7, lost: 2, lost_refused: 1 }
     }
 
     fn memory(&self) -> MemoryUse {

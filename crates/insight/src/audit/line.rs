@@ -7,7 +7,7 @@ use serde::{Serialize, Serializer};
 use serde_json::ser::CompactFormatter;
 use server::admin::{AuditArming, AuditEvent, AuditMoved};
 
-use super::queue::Lost;
+use super::lost::Lost;
 use crate::shown::Escaped;
 
 #[derive(Serialize)]
@@ -106,21 +106,31 @@ struct Arming<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct WrittenLost {
+struct WrittenLost<'a> {
     time: String,
     category: &'static str,
     operation_name: &'static str,
     schema_version: &'static str,
-    properties: LostProperties,
+    properties: LostProperties<'a>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct LostProperties {
+struct LostProperties<'a> {
     lost_count: u64,
+    lost_of_refused: u64,
     lost_of_strangers: u64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    lost_by: Vec<LostBy<'a>>,
     from: String,
     to: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct LostBy<'a> {
+    requester: &'a str,
+    lost_count: u64,
 }
 
 /// A number as Azure writes those of SMB: readers of JSON would round those that use all 64 bits.
@@ -185,7 +195,9 @@ pub(super) fn of_lost(lost: &Lost) -> Vec<u8> {
         schema_version: "1.0",
         properties: LostProperties {
             lost_count: lost.lines,
+            lost_of_refused: lost.refused,
             lost_of_strangers: lost.of_strangers,
+            lost_by: lost.by.iter().map(|(requester, count)| LostBy { requester, lost_count: *count }).collect(),
             from: text_of(lost.from),
             to: text_of(lost.to),
         },

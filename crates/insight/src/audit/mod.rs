@@ -1,11 +1,14 @@
 //! The audit log: what the server says was done to audited shares, as lines of JSON in a file, or as entries of a journal.
 //!
-//! Who records an event never waits: it goes into a bounded queue, and a thread of the log's own makes a line of it and writes that. What the queue cannot take
-//! is counted, and a line says so. Where nothing can be written, as on a full disk, the thread keeps what it has and tries again.
+//! Who records an event never waits: it goes into a bounded queue, in which refused requests take nothing from what was done, and a thread of the log's own
+//! makes a line of it and writes that. What the queue cannot take is counted, and a line says so. Where nothing can be written, as on a full disk, the thread
+//! keeps what it has and tries again.
 
+mod cut;
 mod file;
 mod journal;
 mod line;
+mod lost;
 mod queue;
 mod writer;
 

@@ -1,20 +1,29 @@
 //! Events that wait to be written. Who leaves one never waits for more than another who does.
+//!
+//! What was done has most of the room to itself: no refused request takes any of it. Of what was done and of what was refused, nobody has more than what is
+//! still free, so that there is always room for others.
 
-use std::collections::VecDeque;
-use std::time::{Duration, Instant, SystemTime};
+use std::collections::{HashMap, VecDeque};
+use std::mem::take;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use server::admin::{AuditCounts, AuditEvent};
 
-/// Bytes of events that may wait: some ten thousand. More are lost.
-pub(super) const BYTES_MAX: usize = 8 << 20;
-/// Of these, what may be of people who have proved nothing: they keep nobody's line from the log.
-pub(super) const STRANGERS_BYTES_MAX: usize = 1 << 20;
-/// Lines of such people that are written at once, and from there on in a second: they fill no disk.
-pub(super) const STRANGERS_BURST: u32 = 1000;
-const STRANGERS_EVERY: Duration = Duration::from_millis(10);
-/// What an event takes beside its own bytes.
-const PLACE_BYTES: usize = 32;
+use super::cut::{cut, line_bytes_of_stranger};
+use super::lost::Lost;
+
+/// Bytes of events that may wait, of what was done: some ten thousand. More are lost.
+pub(super) const DONE_BYTES_MAX: usize = 6 << 20;
+/// The same of what was refused.
+pub(super) const REFUSED_BYTES_MAX: usize = 2 << 20;
+/// Bytes of lines about people who have proved nothing that are written at once, and from there on in a second: some thousand lines, then four a second. They
+/// fill no disk.
+pub(super) const STRANGERS_BURST_BYTES: usize = 1 << 20;
+const STRANGERS_BYTES_A_SECOND: usize = 4 << 10;
+/// What an event takes beside its own bytes, with its part of the table of owners.
+const PLACE_BYTES: usize = 128;
 /// Bytes of events that are written together.
 const TOGETHER_BYTES: usize = 64 << 10;
 /// How often it is told what was lost.
@@ -30,19 +39,36 @@ pub(super) struct Queue {
 
 #[derive(Debug)]
 struct Inside {
-    events: VecDeque<AuditEvent>,
-    bytes: usize,
-    strangers_bytes: usize,
+    /// In the order in which they came.
+    events: VecDeque<Waiting>,
+    done: Room,
+    refused: Room,
     /// When the lines of strangers that were taken so far are paid for.
     strangers_paid: Instant,
-    /// What was lost and is not told yet.
-    losing: Option<Lost>,
+    /// What was lost and is not told yet, and since when.
+    losing: Option<(Lost, Instant)>,
     told: Option<Instant>,
-    counts: AuditCounts,
+    written: u64,
+    lost: Tally,
     /// Events that the writer has in hand.
-    in_hand: u64,
+    in_hand: Tally,
     reopen: bool,
     stage: Stage,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    event: AuditEvent,
+    bytes: usize,
+    owner: Arc<str>,
+}
+
+/// Room for events, and who has how much of it.
+#[derive(Debug)]
+struct Room {
+    bytes: usize,
+    bytes_max: usize,
+    of: HashMap<Arc<str>, usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,25 +80,30 @@ enum Stage {
     Ended,
 }
 
-/// Events that are not in the log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Lost {
-    pub(super) lines: u64,
-    /// Of these, those about people who had proved nothing.
-    pub(super) of_strangers: u64,
-    /// When the first of them happened, and the last.
-    pub(super) from: SystemTime,
-    pub(super) to: SystemTime,
+/// Events, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    all: u64,
+    /// Of these, requests that were refused.
+    refused: u64,
 }
 
-impl Lost {
-    pub(super) fn and(self, later: Lost) -> Lost {
-        Lost {
-            lines: self.lines + later.lines,
-            of_strangers: self.of_strangers + later.of_strangers,
-            from: self.from.min(later.from),
-            to: self.to.max(later.to),
-        }
+impl Tally {
+    pub(super) fn of<'a>(events: impl Iterator<Item = &'a AuditEvent>) -> Self {
+        events.fold(Tally::default(), |sum, event| Tally {
+            all: sum.all + 1,
+            refused: sum.refused + u64::from(event.is_refused()),
+        })
+    }
+
+    fn add(&mut self, other: Tally) {
+        self.all += other.all;
+        self.refused += other.refused;
+    }
+
+    fn subtract(&mut self, other: Tally) {
+        self.all -= other.all;
+        self.refused -= other.refused;
     }
 }
 
@@ -90,13 +121,14 @@ impl Default for Queue {
     fn default() -> Self {
         let inside = Inside {
             events: VecDeque::new(),
-            bytes: 0,
-            strangers_bytes: 0,
+            done: Room::of(DONE_BYTES_MAX),
+            refused: Room::of(REFUSED_BYTES_MAX),
             strangers_paid: Instant::now(),
             losing: None,
             told: None,
-            counts: AuditCounts::default(),
-            in_hand: 0,
+            written: 0,
+            lost: Tally::default(),
+            in_hand: Tally::default(),
             reopen: false,
             stage: Stage::Runs,
         };
@@ -105,14 +137,13 @@ impl Default for Queue {
 }
 
 impl Queue {
-    pub(super) fn leave(&self, event: AuditEvent) {
-        let bytes = cost(&event);
+    pub(super) fn leave(&self, mut event: AuditEvent) {
+        cut(&mut event);
+        let bytes = event.held_bytes() + PLACE_BYTES;
         let mut inside = self.inside.lock();
-        if inside.takes(&event, bytes) {
-            inside.bytes += bytes;
-            inside.events.push_back(event);
-        } else {
-            inside.lose(&event);
+        match inside.takes(&event, bytes) {
+            Some(owner) => inside.events.push_back(Waiting { event, bytes, owner }),
+            None => inside.lose(&event),
         }
         drop(inside);
         self.changed.notify_one();
@@ -136,12 +167,13 @@ impl Queue {
         }
     }
 
-    /// So many events that were taken are in the log, and so many never will be.
-    pub(super) fn done(&self, written: u64, lost: u64) {
+    /// These events that were taken are in the log, and those never will be.
+    pub(super) fn done(&self, written: Tally, lost: Tally) {
         let mut inside = self.inside.lock();
-        inside.in_hand -= written + lost;
-        inside.counts.written += written;
-        inside.counts.lost += lost;
+        inside.in_hand.subtract(written);
+        inside.in_hand.subtract(lost);
+        inside.written += written.all;
+        inside.lost.add(lost);
         drop(inside);
         self.changed.notify_all();
     }
@@ -160,7 +192,7 @@ impl Queue {
 
     /// True once after a wish for that.
     pub(super) fn takes_reopen(&self) -> bool {
-        std::mem::take(&mut self.inside.lock().reopen)
+        take(&mut self.inside.lock().reopen)
     }
 
     pub(super) fn reopen(&self) {
@@ -172,7 +204,10 @@ impl Queue {
     pub(super) fn end(&self) {
         let mut inside = self.inside.lock();
         inside.stage = Stage::Ended;
-        inside.counts.lost += std::mem::take(&mut inside.in_hand) + inside.events.len() as u64;
+        let in_hand = take(&mut inside.in_hand);
+        let left = Tally::of(inside.events.iter().map(|waiting| &waiting.event));
+        inside.lost.add(in_hand);
+        inside.lost.add(left);
         inside.events.clear();
         drop(inside);
         self.changed.notify_all();
@@ -193,59 +228,97 @@ impl Queue {
     }
 
     pub(super) fn counts(&self) -> AuditCounts {
-        self.inside.lock().counts
+        let inside = self.inside.lock();
+        AuditCounts { written: inside.written, lost: inside.lost.all, lost_refused: inside.lost.refused }
     }
 }
 
 impl Inside {
-    /// True where there is room for the event, which then counts.
-    fn takes(&mut self, event: &AuditEvent, bytes: usize) -> bool {
-        if self.stage != Stage::Runs || self.bytes + bytes > BYTES_MAX {
-            return false;
+    /// Whose the event is, where there is room for it: it counts from then on.
+    fn takes(&mut self, event: &AuditEvent, bytes: usize) -> Option<Arc<str>> {
+        if self.stage != Stage::Runs {
+            return None;
         }
         if !event.is_of_stranger() {
-            return true;
+            return self.room_of(event).takes(owner_of(event), bytes);
         }
         let now = Instant::now();
-        let paid = self.strangers_paid.max(now) + STRANGERS_EVERY;
-        if self.strangers_bytes + bytes > STRANGERS_BYTES_MAX || paid > now + STRANGERS_EVERY * STRANGERS_BURST {
-            return false;
+        let paid = self.strangers_paid.max(now) + time_of_stranger(line_bytes_of_stranger(event));
+        if paid > now + time_of_stranger(STRANGERS_BURST_BYTES) {
+            return None;
         }
+        let owner = self.refused.takes(owner_of(event), bytes)?;
         self.strangers_paid = paid;
-        self.strangers_bytes += bytes;
-        true
+        Some(owner)
+    }
+
+    fn room_of(&mut self, event: &AuditEvent) -> &mut Room {
+        if event.is_refused() || event.is_of_stranger() { &mut self.refused } else { &mut self.done }
     }
 
     fn lose(&mut self, event: &AuditEvent) {
-        self.counts.lost += 1;
-        let of_strangers = u64::from(event.is_of_stranger());
-        let lost = Lost { lines: 1, of_strangers, from: event.time, to: event.time };
-        self.losing = Some(self.losing.map_or(lost, |before| before.and(lost)));
+        self.lost.add(Tally::of([event].into_iter()));
+        match &mut self.losing {
+            Some((lost, _)) => lost.add(event),
+            none => *none = Some((Lost::of(event), Instant::now())),
+        }
     }
 
     fn take_batch(&mut self, tells: Option<Instant>) -> Batch {
-        let mut batch = Batch { reopen: std::mem::take(&mut self.reopen), ..Batch::default() };
+        let mut batch = Batch { reopen: take(&mut self.reopen), ..Batch::default() };
         if tells.is_some() {
-            (batch.lost, self.told) = (self.losing.take(), tells);
+            (batch.lost, self.told) = (self.losing.take().map(|(lost, _)| lost), tells);
         }
         let mut taken = 0;
         while taken < TOGETHER_BYTES
-            && let Some(event) = self.events.pop_front()
+            && let Some(Waiting { event, bytes, owner }) = self.events.pop_front()
         {
-            let bytes = cost(&event);
             taken += bytes;
-            self.bytes -= bytes;
-            if event.is_of_stranger() {
-                self.strangers_bytes -= bytes;
-            }
+            self.room_of(&event).gives_back(&owner, bytes);
             batch.events.push(event);
         }
-        self.in_hand += batch.events.len() as u64;
+        self.in_hand.add(Tally::of(batch.events.iter()));
         batch.is_last = self.stage != Stage::Runs && self.events.is_empty();
         batch
     }
 }
 
-fn cost(event: &AuditEvent) -> usize {
-    event.held_bytes() + PLACE_BYTES
+impl Room {
+    fn of(bytes_max: usize) -> Self {
+        Room { bytes: 0, bytes_max, of: HashMap::new() }
+    }
+
+    /// Takes room for one owner, who has no more then than what is free for others.
+    fn takes(&mut self, owner: &str, bytes: usize) -> Option<Arc<str>> {
+        let known = self.of.get_key_value(owner);
+        let has = known.map_or(0, |(_, has)| *has) + bytes;
+        if has > self.bytes_max - self.bytes {
+            return None;
+        }
+        let owner = known.map_or_else(|| Arc::from(owner), |(owner, _)| Arc::clone(owner));
+        self.bytes += bytes;
+        self.of.insert(Arc::clone(&owner), has);
+        Some(owner)
+    }
+
+    fn gives_back(&mut self, owner: &Arc<str>, bytes: usize) {
+        self.bytes -= bytes;
+        if let Some(has) = self.of.get_mut(owner) {
+            *has -= bytes;
+            if *has == 0 {
+                self.of.remove(owner);
+            }
+        }
+    }
+}
+
+/// The user, by SID or name; strangers are one together.
+fn owner_of(event: &AuditEvent) -> &str {
+    let actor = &event.actor;
+    if event.is_of_stranger() { "" } else { actor.sid.as_deref().or(actor.user.as_deref()).unwrap_or("") }
+}
+
+/// For how long strangers have none of their lines written after so many bytes of them.
+fn time_of_stranger(bytes: usize) -> Duration {
+    Duration::from_secs(1).mul_f64(bytes as f64 / STRANGERS_BYTES_A_SECOND as f64)
 }

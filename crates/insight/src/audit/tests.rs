@@ -12,7 +12,8 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use server::admin::{AuditActor, AuditClass, AuditCounts, AuditEvent, AuditIds, AuditPlace, AuditProof, AuditSink};
 
-use super::queue::{BYTES_MAX, STRANGERS_BURST};
+use super::cut::{CUT, NAME_MAX};
+use super::queue::{DONE_BYTES_MAX, REFUSED_BYTES_MAX, STRANGERS_BURST_BYTES};
 use super::*;
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -57,10 +58,21 @@ fn event(path: &str) -> AuditEvent {
     }
 }
 
-fn stranger() -> AuditEvent {
+/// The same, but it was done.
+fn done(path: &str) -> AuditEvent {
+    AuditEvent { status: 0, status_name: "STATUS_SUCCESS".into(), ..event(path) }
+}
+
+/// The same by another.
+fn of_user(name: &str, event: AuditEvent) -> AuditEvent {
+    let actor = AuditActor { user: Some(name.into()), sid: Some(format!("S-1-5-21-9-{name}")), ..event.actor };
+    AuditEvent { actor, ..event }
+}
+
+fn stranger(claims: &str) -> AuditEvent {
     let mut event = event("");
     event.class = AuditClass::SignIn;
-    event.actor = AuditActor::default();
+    event.actor = AuditActor { user: Some(claims.into()), ..AuditActor::default() };
     event
 }
 
@@ -79,6 +91,10 @@ fn lost(path: &Path) -> u64 {
     lines(path).iter().filter_map(|line| line["properties"]["lostCount"].as_u64()).sum()
 }
 
+fn in_file(path: &Path) -> Arc<AuditLog> {
+    AuditLog::start(Destination::File(path.to_owned())).unwrap()
+}
+
 /// Waits until so many events are written.
 fn until_written(log: &AuditLog, count: u64) {
     let until = std::time::Instant::now() + PATIENCE;
@@ -92,7 +108,7 @@ fn until_written(log: &AuditLog, count: u64) {
 fn a_line_has_azures_names_whatever_strangers_put_in() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("audit.log");
-    let log = AuditLog::start(Destination::File(path.clone())).unwrap();
+    let log = in_file(&path);
     let odd = "a\nb\"c\\d\u{7f}\u{9b}2J\u{202e}\u{fffd}é\u{1f600}";
     log.record(event(odd));
     log.finish(PATIENCE);
@@ -132,7 +148,7 @@ fn a_line_has_azures_names_whatever_strangers_put_in() {
 fn a_file_that_is_moved_or_removed_is_made_again() {
     let place = tempfile::tempdir().unwrap();
     let (path, moved) = (place.path().join("audit.log"), place.path().join("audit.log.1"));
-    let log = AuditLog::start(Destination::File(path.clone())).unwrap();
+    let log = in_file(&path);
     log.record(event("first"));
     until_written(&log, 1);
     fs::rename(&path, &moved).unwrap();
@@ -156,7 +172,7 @@ fn a_line_that_was_cut_off_is_ended() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("audit.log");
     fs::write(&path, "{\"half\":").unwrap();
-    let log = AuditLog::start(Destination::File(path.clone())).unwrap();
+    let log = in_file(&path);
     log.record(event("whole"));
     log.finish(PATIENCE);
     let text = fs::read_to_string(&path).unwrap();
@@ -170,11 +186,11 @@ fn no_link_is_followed_and_no_unsafe_folder_taken() {
     fs::write(&elsewhere, "").unwrap();
     symlink(&elsewhere, &path).unwrap();
     assert!(check(&path).unwrap_err().what.contains("cannot be opened"));
-    let log = AuditLog::start(Destination::File(path.clone())).unwrap();
+    let log = in_file(&path);
     log.record(event("file"));
     log.finish(Duration::from_millis(200));
     assert_eq!(fs::read_to_string(&elsewhere).unwrap(), "");
-    assert_eq!(log.counts(), AuditCounts { written: 0, lost: 1 });
+    assert_eq!(log.counts(), AuditCounts { written: 0, lost: 1, lost_refused: 1 });
 
     fs::remove_file(&path).unwrap();
     assert_eq!(check(&path).unwrap(), fs::canonicalize(place.path()).unwrap().join("audit.log"));
@@ -227,46 +243,120 @@ fn messages(entries: &Entries) -> Vec<Value> {
     entries.lock().iter().map(message).collect()
 }
 
-#[test]
-fn what_happens_is_written_or_counted_as_lost() {
-    let (log, tell, entries) = slow();
-    let happened = 3 * BYTES_MAX as u64 / event("").held_bytes() as u64;
-    for _ in 0..happened {
-        log.record(event("file"));
-    }
-    let dropped = log.counts().lost;
-    assert!(dropped > 0 && dropped < happened, "{dropped} of {happened}");
-    drop(tell);
-    log.finish(PATIENCE);
-    let AuditCounts { written, lost } = log.counts();
-    assert_eq!((written + lost, lost), (happened, dropped));
-    let messages = messages(&entries);
-    let losses: Vec<&Value> = messages.iter().filter(|line| line["category"] == "AuditLoss").collect();
-    assert_eq!(messages.len() as u64 - losses.len() as u64, written);
-    let told: u64 = losses.iter().map(|line| line["properties"]["lostCount"].as_u64().unwrap()).sum();
-    assert_eq!(told, lost);
-    assert_eq!(losses[0]["properties"]["from"], "2026-11-18T11:06:40.123000Z");
+fn losses(messages: &[Value]) -> Vec<&Value> {
+    messages.iter().filter(|line| line["category"] == "AuditLoss").collect()
+}
+
+fn count_of(losses: &[&Value], name: &str) -> u64 {
+    losses.iter().map(|line| line["properties"][name].as_u64().unwrap()).sum()
+}
+
+/// How many lines have a path.
+fn with_path(messages: &[Value], path: &str) -> usize {
+    messages.iter().filter(|line| line["properties"]["filePath"] == path).count()
 }
 
 #[test]
-fn who_has_proved_nothing_keeps_nobody_from_the_log() {
+fn what_happens_is_written_or_counted_as_lost() {
     let (log, tell, entries) = slow();
-    for _ in 0..3 * STRANGERS_BURST {
-        log.record(stranger());
+    let happened = 3 * (DONE_BYTES_MAX + REFUSED_BYTES_MAX) as u64 / event("").held_bytes() as u64;
+    for count in 0..happened {
+        log.record(if count % 3 == 0 { event("file") } else { done("file") });
     }
-    for _ in 0..1000 {
-        log.record(event("file"));
-    }
-    let lost = log.counts().lost;
-    assert!((1..=2 * u64::from(STRANGERS_BURST)).contains(&lost), "{lost}");
+    let dropped = log.counts();
+    assert!(dropped.lost > dropped.lost_refused && dropped.lost_refused > 0 && dropped.lost < happened, "{dropped:?}");
     drop(tell);
     log.finish(PATIENCE);
-    let known = messages(&entries)
-        .iter()
-        .filter(|line| line["operationName"] == "SetInfo" && line["properties"]["filePath"] == "file")
-        .count();
-    assert_eq!(known, 1000);
-    assert_eq!(log.counts(), AuditCounts { written: 3 * u64::from(STRANGERS_BURST) + 1000 - lost, lost });
+    let AuditCounts { written, lost, lost_refused } = log.counts();
+    assert_eq!((written + lost, lost, lost_refused), (happened, dropped.lost, dropped.lost_refused));
+    let messages = messages(&entries);
+    let losses = losses(&messages);
+    assert_eq!(messages.len() as u64 - losses.len() as u64, written);
+    assert_eq!((count_of(&losses, "lostCount"), count_of(&losses, "lostOfRefused")), (lost, lost_refused));
+    assert_eq!(losses[0]["properties"]["from"], "2026-11-18T11:06:40.123000Z");
+    let by = &losses.last().unwrap()["properties"]["lostBy"];
+    assert_eq!((by[0]["requester"].as_str(), by[1].is_null()), (Some("alice"), true));
+}
+
+#[test]
+fn refused_requests_keep_nothing_that_was_done_from_the_log() {
+    let (log, tell, entries) = slow();
+    for odd in ["\u{1}", "\u{e0001}", "x"] {
+        let name = odd.repeat(4096);
+        for _ in 0..(DONE_BYTES_MAX + REFUSED_BYTES_MAX) / 700 {
+            let mut refused = event(&name);
+            refused.place.new_path = Some(name.clone());
+            refused.place.share = Some(name.as_str().into());
+            log.record(refused);
+        }
+    }
+    log.record(done("gone"));
+    let AuditCounts { lost, lost_refused, .. } = log.counts();
+    assert!(lost == lost_refused && lost > 0, "{lost}, {lost_refused}");
+    drop(tell);
+    log.finish(PATIENCE);
+    let longest = entries.lock().iter().map(Vec::len).max().unwrap();
+    assert!(longest < 8 << 10, "{longest}");
+    let messages = messages(&entries);
+    assert_eq!(with_path(&messages, "gone"), 1);
+    for line in messages.iter().filter(|line| line["statusText"] == "STATUS_ACCESS_DENIED") {
+        for (name, most) in [("filePath", NAME_MAX), ("newFilePath", NAME_MAX), ("shareName", 80)] {
+            let told = line["properties"][name].as_str().unwrap();
+            assert!(told.ends_with(CUT) && told.chars().count() <= most + CUT.len(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn who_does_much_keeps_nobody_elses_line_from_the_log() {
+    for of_one in [done as fn(&str) -> AuditEvent, event] {
+        let (log, tell, entries) = slow();
+        for _ in 0..(DONE_BYTES_MAX + REFUSED_BYTES_MAX) / 500 {
+            log.record(of_one("flood"));
+        }
+        for count in 0..500 {
+            log.record(of_user(&format!("user{}", count % 5), of_one("file")));
+        }
+        let lost = log.counts().lost;
+        drop(tell);
+        log.finish(PATIENCE);
+        let messages = messages(&entries);
+        assert_eq!(with_path(&messages, "file"), 500);
+        // It had half of its room.
+        assert!(with_path(&messages, "flood") > REFUSED_BYTES_MAX / 2 / 1000);
+        let losses = losses(&messages);
+        let by = |line: &Value| line["properties"]["lostBy"][0]["lostCount"].as_u64().unwrap();
+        assert_eq!(losses.iter().map(|line| by(line)).sum::<u64>(), lost);
+    }
+}
+
+#[test]
+fn who_has_proved_nothing_keeps_nobody_from_the_log_and_fills_no_disk() {
+    for name in ["\u{1}".repeat(12_000), "mallory".to_owned(), "\u{e0001}".repeat(300)] {
+        let (log, tell, entries) = slow();
+        for _ in 0..3000 {
+            log.record(stranger(&name));
+        }
+        for _ in 0..200 {
+            log.record(event("file"));
+            log.record(done("file"));
+        }
+        drop(tell);
+        log.finish(PATIENCE);
+        let messages = messages(&entries);
+        assert_eq!(with_path(&messages, "file"), 400);
+        let of_strangers = |line: &&Value| line["identity"]["type"] == "Claimed";
+        let lines: Vec<&Value> = messages.iter().filter(of_strangers).collect();
+        let bytes: usize = lines.iter().map(|line| line.to_string().len()).sum();
+        // Some seconds may have passed.
+        assert!((100..=STRANGERS_BURST_BYTES / 1024 + 100).contains(&lines.len()), "{}", lines.len());
+        assert!(bytes <= STRANGERS_BURST_BYTES + (100 << 10), "{bytes}");
+        let AuditCounts { written, lost, lost_refused } = log.counts();
+        assert_eq!((written, lost, lost_refused), (lines.len() as u64 + 400, 3000 - lines.len() as u64, lost));
+        assert_eq!(count_of(&losses(&messages), "lostOfStrangers"), lost);
+        let claimed = lines[0]["identity"]["requester"].as_str().unwrap();
+        assert!(claimed.chars().count() <= NAME_MAX + CUT.len(), "{claimed}");
+    }
 }
 
 #[test]
@@ -281,7 +371,7 @@ fn what_cannot_be_written_now_is_written_later_in_order() {
     until_written(&log, 3);
     let names: Vec<Value> = messages(&entries).iter().map(|line| line["properties"]["filePath"].clone()).collect();
     assert_eq!(names, ["first", "second", "third"]);
-    assert_eq!(log.counts(), AuditCounts { written: 3, lost: 0 });
+    assert_eq!(log.counts(), AuditCounts { written: 3, ..AuditCounts::default() });
 }
 
 #[test]
@@ -330,7 +420,7 @@ fn a_full_disk_delays_lines_and_tears_none() {
     let Some(disk) = SmallDisk::new(64) else { return };
     let (path, filling) = (disk.0.path().join("audit.log"), disk.0.path().join("filling"));
     fs::write(&filling, [1; 40 << 10]).unwrap();
-    let log = AuditLog::start(Destination::File(path.clone())).unwrap();
+    let log = in_file(&path);
     // More than the room that is left.
     for _ in 0..60 {
         log.record(event("file"));
@@ -341,19 +431,19 @@ fn a_full_disk_delays_lines_and_tears_none() {
     log.reopen();
     until_written(&log, 60);
     assert_eq!((told(&path).len(), lost(&path)), (60, 0));
-    assert_eq!(log.counts(), AuditCounts { written: 60, lost: 0 });
+    assert_eq!(log.counts(), AuditCounts { written: 60, ..AuditCounts::default() });
 }
 
 #[test]
 fn a_disk_that_stays_full_ends_in_time_and_is_told() {
     let Some(disk) = SmallDisk::new(16) else { return };
     let path = disk.0.path().join("audit.log");
-    let log = AuditLog::start(Destination::File(path.clone())).unwrap();
+    let log = in_file(&path);
     for _ in 0..100 {
         log.record(event("file"));
     }
     log.finish(PATIENCE);
-    let AuditCounts { written, lost } = log.counts();
+    let AuditCounts { written, lost, .. } = log.counts();
     assert_eq!((written + lost, told(&path).len() as u64), (100, written));
     assert!(lost > 0);
 }

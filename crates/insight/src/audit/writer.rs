@@ -7,7 +7,8 @@ use std::time::Duration;
 use server::admin::AuditEvent;
 
 use super::line;
-use super::queue::{Batch, Lost, Queue};
+use super::lost::Lost;
+use super::queue::{Batch, Queue, Tally};
 
 /// The pause after a write that failed. A disk that is full stays so for a while.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -59,9 +60,7 @@ impl<O: Out> Writer<O> {
             if reopen {
                 self.out.reopen();
             }
-            if let Some(lost) = lost {
-                tell_lost(&lost);
-            }
+            lost.iter().for_each(tell_lost);
             let lines: Vec<Line> = events.into_iter().map(Line::of).chain(lost.as_ref().map(Line::of_lost)).collect();
             if !self.write_all(&lines) || is_last {
                 return self.queue.end();
@@ -75,13 +74,13 @@ impl<O: Out> Writer<O> {
         while !lines.is_empty() {
             let (count, outcome) = self.out.write(lines);
             let (written, rest) = lines.split_at(count.min(lines.len()));
-            self.queue.done(events_of(written), 0);
+            self.queue.done(tally_of(written), Tally::default());
             lines = rest;
             match outcome {
                 Ok(()) => self.tell_recovery(),
                 Err(Failure::ForEver) => {
                     let (first, others) = lines.split_at(lines.len().min(1));
-                    self.queue.done(0, events_of(first));
+                    self.queue.done(Tally::default(), tally_of(first));
                     lines = others;
                 }
                 Err(Failure::ForNow(_)) if !may_wait => return false,
@@ -113,8 +112,8 @@ impl<O: Out> Writer<O> {
 }
 
 fn tell_lost(lost: &Lost) {
-    let Lost { lines, of_strangers, .. } = *lost;
-    tracing::warn!(name: "audit_lines_lost", lines, of_strangers, "lines of the audit log were lost; a line there says when");
+    let Lost { lines, refused, of_strangers, .. } = *lost;
+    tracing::warn!(name: "audit_lines_lost", lines, refused, of_strangers, users = lost.users(), "lines of the audit log were lost; a line there says when");
 }
 
 impl Line {
@@ -127,6 +126,6 @@ impl Line {
     }
 }
 
-fn events_of(lines: &[Line]) -> u64 {
-    lines.iter().filter(|line| line.event.is_some()).count() as u64
+fn tally_of(lines: &[Line]) -> Tally {
+    Tally::of(lines.iter().filter_map(|line| line.event.as_ref()))
 }

@@ -39,7 +39,7 @@ impl AuditSink for Kept {
     }
 
     fn counts(&self) -> AuditCounts {
-        AuditCounts { written: self.0.lock().len() as u64, lost: 0 }
+        AuditCounts { written: self.0.lock().len() as u64, ..AuditCounts::default() }
     }
 }
 

@@ -5,6 +5,8 @@ use std::mem::size_of;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use wire::status::Status;
+
 use super::{AuditClass, AuditEnd};
 
 /// Bytes of a name that strangers choose, such as that of a file which is not there. Names of files that are there are shorter.
@@ -221,6 +223,13 @@ impl AuditEvent {
             + armings.sum::<usize>()
     }
 
+    /// True for a request that was refused, or failed. Not for what is told of an end, which was done whatever came of it, nor for what was not answered as the
+    /// connection was lost: that may be done.
+    pub fn is_refused(&self) -> bool {
+        let status = Status(self.status);
+        self.end.is_none() && status.is_error() && status != Status::CONNECTION_DISCONNECTED
+    }
+
     /// True where it is about somebody who has proved nothing.
     pub fn is_of_stranger(&self) -> bool {
         self.class == AuditClass::SignIn && self.actor.proof == AuditProof::Claimed
@@ -246,6 +255,20 @@ mod tests {
         let before = event.held_bytes();
         event.place.share = Some("x".repeat(4096).into());
         assert!(event.held_bytes() >= before + 4096);
+    }
+
+    #[test]
+    fn what_was_done_or_may_be_is_not_refused() {
+        let mut event = AuditEvent::new(AuditClass::Delete, "SetInfo");
+        for (status, end, is_refused) in [
+            (Status::SUCCESS, None, false),
+            (Status::ACCESS_DENIED, None, true),
+            (Status::CONNECTION_DISCONNECTED, None, false),
+            (Status::ACCESS_DENIED, Some(AuditEnd::Close), false),
+        ] {
+            (event.status, event.end) = (status.0, end);
+            assert_eq!(event.is_refused(), is_refused, "{status:?} {end:?}");
+        }
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub struct AuditCounts {
     pub written: u64,
     /// Events that are not, and never will be.
     pub lost: u64,
+    /// Of these, those that told of requests that were refused.
+    pub lost_refused: u64,
 }
 
 /// Where audit events go. It is called on shards, so it waits for nothing: what it cannot take it counts as lost.
