@@ -2,6 +2,8 @@
 
 use std::io::Write;
 
+use server::admin::AuditProof;
+
 use super::writer::{Failure, Line, Out};
 
 /// EMSGSIZE of Linux: no entry is as long.
@@ -53,7 +55,9 @@ fn entry(line: &Line) -> Vec<u8> {
             put("MULTILANE_OPERATION", event.operation);
             put("MULTILANE_STATUS", &event.status_name);
             if let Some(user) = &event.actor.user {
-                put("MULTILANE_USER", user);
+                // Whoever searches for a user finds what that user did, and not who only said its name.
+                let is_claimed = event.actor.proof == AuditProof::Claimed;
+                put(if is_claimed { "MULTILANE_CLAIMED_USER" } else { "MULTILANE_USER" }, user);
             }
             if let Some(share) = &event.place.share {
                 put("MULTILANE_SHARE", share);

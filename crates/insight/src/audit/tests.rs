@@ -396,6 +396,17 @@ fn an_entry_has_fields_to_search_by() {
     assert!(!text(1).lines().any(|line| line == "PRIORITY=0"), "{}", text(1));
 }
 
+#[test]
+fn a_name_that_was_not_proved_has_a_field_of_its_own() {
+    let (log, tell, entries) = slow();
+    log.record(stranger("alice"));
+    drop(tell);
+    log.finish(PATIENCE);
+    let entry = String::from_utf8(entries.lock()[0].clone()).unwrap();
+    let has = |field: &str| entry.lines().any(|line| line == field);
+    assert!(has("MULTILANE_CLAIMED_USER=alice") && !has("MULTILANE_USER=alice"), "{entry}");
+}
+
 /// A disk in memory with room for so much; `None` where we may not mount.
 struct SmallDisk(tempfile::TempDir);
 
