@@ -93,6 +93,7 @@ fn measure(server: &Server, shares: usize) -> Result<(), std::fmt::Error> {
             silent_shards: 0,
             memory: admin.memory(),
             log: LogLoss::default(),
+            audit: admin.audit(),
             shares: (0..shares)
                 .map(|number| ObservedShare { name: share_name(number), ..Default::default() })
                 .collect(),

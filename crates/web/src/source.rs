@@ -92,6 +92,7 @@ impl Source {
             silent_shards,
             memory: self.admin.memory(),
             log: (self.log)(),
+            audit: self.admin.audit(),
             shares,
         }
     }

@@ -23,8 +23,13 @@ use server::admin::{AuditCounts, AuditEvent, AuditSink};
 use self::file::LogFile;
 pub use self::file::{UnfitFile, check};
 use self::journal::JournalLog;
+use self::lost::Lost;
 use self::queue::Queue;
 use self::writer::Writer;
+
+/// How often it is looked whether the writer tells of losses, and how late that may be: it tells within a second where it can.
+const LOOKED_EVERY: Duration = Duration::from_secs(60);
+const LATE_AFTER: Duration = Duration::from_secs(5);
 
 /// Where lines go.
 pub enum Destination {
@@ -41,10 +46,12 @@ pub struct AuditLog {
 }
 
 impl AuditLog {
-    /// Starts its thread. A file is opened when there is something to write.
+    /// Starts its threads. A file is opened when there is something to write.
     pub fn start(destination: Destination) -> io::Result<Arc<Self>> {
         let queue = Arc::new(Queue::default());
         let log = Arc::new(AuditLog { queue: Arc::clone(&queue) });
+        let watched = Arc::clone(&queue);
+        Builder::new().name("audit-watch".to_owned()).spawn(move || watch(&watched))?;
         let thread = Builder::new().name("audit".to_owned());
         match destination {
             Destination::File(path) => {
@@ -71,6 +78,14 @@ impl AuditLog {
         if lost > 0 {
             tracing::warn!(name: "audit_lines_missing", lost, "the audit log of this run is not whole: so many lines were lost");
         }
+    }
+}
+
+/// Tells of losses in the writer's stead where that hangs. It touches no disk.
+fn watch(queue: &Queue) {
+    while let Some(lost) = queue.untold(LOOKED_EVERY, LATE_AFTER) {
+        let Lost { lines, refused, of_strangers, .. } = lost;
+        tracing::warn!(name: "audit_hangs", lines, refused, of_strangers, users = lost.users(), "the audit log is not written, and loses lines: its disk hangs, is full, or is too slow");
     }
 }
 

@@ -35,6 +35,8 @@ pub(super) struct Queue {
     inside: Mutex<Inside>,
     /// Something came, was written, or is wanted.
     changed: Condvar,
+    /// The writer has ended.
+    ended: Condvar,
 }
 
 #[derive(Debug)]
@@ -132,7 +134,7 @@ impl Default for Queue {
             reopen: false,
             stage: Stage::Runs,
         };
-        Queue { inside: Mutex::new(inside), changed: Condvar::new() }
+        Queue { inside: Mutex::new(inside), changed: Condvar::new(), ended: Condvar::new() }
     }
 }
 
@@ -211,6 +213,20 @@ impl Queue {
         inside.events.clear();
         drop(inside);
         self.changed.notify_all();
+        self.ended.notify_all();
+    }
+
+    /// Looks `every` so often, and gives what was lost where the writer has not told of it for so long: it may hang with its disk. `None` when that has ended.
+    pub(super) fn untold(&self, every: Duration, late: Duration) -> Option<Lost> {
+        let mut inside = self.inside.lock();
+        while inside.stage != Stage::Ended {
+            let is_time = self.ended.wait_for(&mut inside, every).timed_out();
+            match &inside.losing {
+                Some((lost, since)) if is_time && since.elapsed() >= late => return Some(lost.clone()),
+                _ => {}
+            }
+        }
+        None
     }
 
     pub(super) fn finish(&self, patience: Duration) {

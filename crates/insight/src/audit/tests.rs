@@ -360,6 +360,19 @@ fn who_has_proved_nothing_keeps_nobody_from_the_log_and_fills_no_disk() {
 }
 
 #[test]
+fn losses_are_told_where_the_writer_hangs() {
+    let (log, tell, _) = slow();
+    while log.counts().lost < 10 {
+        log.record(done("file"));
+    }
+    let untold = log.queue.untold(Duration::from_millis(1), Duration::ZERO).unwrap();
+    assert!(untold.lines >= 9 && untold.users().starts_with("alice ("), "{untold:?}");
+    drop(tell);
+    log.finish(PATIENCE);
+    assert_eq!(log.queue.untold(Duration::from_millis(1), Duration::ZERO), None);
+}
+
+#[test]
 fn what_cannot_be_written_now_is_written_later_in_order() {
     let (log, tell, entries) = slow();
     for name in ["first", "second", "third"] {

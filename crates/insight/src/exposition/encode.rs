@@ -44,7 +44,7 @@ impl Collector for Samples {
 
 impl Samples {
     fn encode_server(&self, out: &mut Out<'_>) -> Encoded {
-        let Observed { version, since, sessions, opens, memory, log, .. } = &*self.server;
+        let Observed { version, since, sessions, opens, memory, log, audit, .. } = &*self.server;
         out.family(&family::BUILD)?.encode_info(&[("version", *version)])?;
         out.one(&family::START_TIME, since.as_secs_f64())?;
         out.one(&family::SESSIONS, number(*sessions as u64))?;
@@ -58,7 +58,10 @@ impl Samples {
         out.one(&family::MEMORY_USED, number(memory.used_bytes))?;
         out.one(&family::MEMORY_ALLOWED, number(memory.allowed_bytes))?;
         out.one(&family::LOG_LINES_LEFT_OUT, number(log.left_out))?;
-        out.one(&family::LOG_LINES_LOST, number(log.lost))
+        out.one(&family::LOG_LINES_LOST, number(log.lost))?;
+        out.one(&family::AUDIT_WRITTEN, number(audit.written))?;
+        let lost = [("done", audit.lost.saturating_sub(audit.lost_refused)), ("refused", audit.lost_refused)];
+        out.all(&family::AUDIT_LOST, lost.into_iter().map(|(kind, count)| ([("kind", kind)], number(count))))
     }
 
     fn encode_events(&self, out: &mut Out<'_>) -> Encoded {

@@ -74,6 +74,8 @@ pub const FAMILIES: &[Family] = &[
     MEMORY_ALLOWED,
     LOG_LINES_LEFT_OUT,
     LOG_LINES_LOST,
+    AUDIT_WRITTEN,
+    AUDIT_LOST,
     SIGN_INS,
     SIGN_INS_REFUSED,
     BREAKS,
@@ -123,6 +125,12 @@ pub(super) const LOG_LINES_LEFT_OUT: Family =
     counter("log_lines_left_out", &[], "Lines that the log left out because there were too many of one kind.");
 pub(super) const LOG_LINES_LOST: Family =
     counter("log_lines_lost", &[], "Lines of the log that were lost because nobody took them.");
+pub(super) const AUDIT_WRITTEN: Family = counter("audit_events_written", &[], "Events that are in the audit log.");
+pub(super) const AUDIT_LOST: Family = counter(
+    "audit_events_lost",
+    &["kind"],
+    "Events that are not in the audit log and never will be, by whether something was done or refused.",
+);
 pub(super) const SIGN_INS: Family = counter("sign_ins", &[], "Sessions that were set up.");
 pub(super) const SIGN_INS_REFUSED: Family = counter("sign_ins_refused", &[], "Attempts to sign in that were refused.");
 pub(super) const BREAKS: Family = counter("breaks", &[], "Breaks of oplocks and leases that were sent.");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use server::admin::{CountersView, LimitUse, MemoryUse, StoreWait};
+use server::admin::{AuditCounts, CountersView, LimitUse, MemoryUse, StoreWait};
 
 /// A server as it was seen.
 #[derive(Clone, Debug)]
@@ -25,6 +25,8 @@ pub struct Observed {
     pub memory: MemoryUse,
     /// What the log does not have.
     pub log: LogLoss,
+    /// What has become of what was to be audited.
+    pub audit: AuditCounts,
     /// The shares of its configuration.
     pub shares: Vec<ObservedShare>,
 }

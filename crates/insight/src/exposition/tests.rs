@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use server::admin::{
-    Api, Authentication, CountersRow, CountersView, Counts, Events, LatencyKind, LimitUse, MemoryUse, ResponseType,
-    Scope, StoreWait,
+    Api, AuditCounts, Authentication, CountersRow, CountersView, Counts, Events, LatencyKind, LimitUse, MemoryUse,
+    ResponseType, Scope, StoreWait,
 };
 
 use super::shares::SHARES_MAX;
@@ -94,6 +94,7 @@ fn observed(rows: Vec<CountersRow>, shares: Vec<ObservedShare>) -> Arc<Observed>
         silent_shards: 1,
         memory: MemoryUse { used_bytes: 1 << 20, allowed_bytes: 1 << 30 },
         log: LogLoss { left_out: 8, lost: 9 },
+        audit: AuditCounts { written: 20, lost: 5, lost_refused: 3 },
         shares,
     })
 }
@@ -159,6 +160,9 @@ fn numbers_stand_at_their_metrics() {
     is("connections", &[("shard", "1")], 1.0);
     is("sign_ins_refused_total", &[], 2.0);
     is("log_lines_lost_total", &[], 9.0);
+    is("audit_events_written_total", &[], 20.0);
+    is("audit_events_lost_total", &[("kind", "done")], 2.0);
+    is("audit_events_lost_total", &[("kind", "refused")], 3.0);
     is("errors_total", &[("status", "STATUS_OBJECT_NAME_NOT_FOUND")], 3.0);
     is("errors_total", &[("status", "other")], 3.0);
     let read = |response| [("share", "media"), ("api", "Read"), ("response", response)];
