@@ -210,6 +210,10 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "FILE|journald")]
     pub(crate) audit_log: Option<PathBuf>,
 
+    /// The most that the audit log's file may hold, such as 512M, before it gets another name; three such files are kept. 0: it grows as it likes
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = audit_log_max)]
+    pub(crate) audit_log_max: AuditLogMax,
+
     /// Have each call of a RAM disk take so many milliseconds that a store on another machine would be asked
     #[arg(long, value_name = "MS", hide = true, value_parser = milliseconds)]
     pub(crate) store_latency: Option<Duration>,
@@ -243,6 +247,14 @@ pub(crate) enum WhereAnonymous {
 pub(crate) enum Switch {
     On,
     Off,
+}
+
+/// The bytes that the audit log's file may have; `None` for as many as there will be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AuditLogMax(pub(crate) Option<NonZeroU64>);
+
+fn audit_log_max(text: &str) -> Result<AuditLogMax, Error> {
+    if text == "0" { Ok(AuditLogMax(None)) } else { control::parse_size(text).map(|size| AuditLogMax(Some(size))) }
 }
 
 /// Reads how much may be kept in memory of files and names.

@@ -59,7 +59,7 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
     prevent_core_dumps();
     let folder = DataFolder::create(path)?;
     let lock = folder.lock()?;
-    let audit_log = audit::begin(&folder, arguments.audit_log.as_deref())?;
+    let audit_log = audit::begin(&folder, arguments)?;
     let mut catalog = Catalog::open(&folder)?;
     first_start(&mut catalog, &folder)?;
 

@@ -243,6 +243,22 @@ fn an_audit_log_that_is_not_safe_is_refused_with_what_to_do() {
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("read, write, delete, security, sign-in"));
 }
 
+#[test]
+fn a_full_file_goes_on_in_a_new_one() {
+    let refused = Command::new(env!("CARGO_BIN_EXE_multilane"))
+        .args(["serve", "--audit-log-max", "5"])
+        .env("MULTILANE_DATA", "/nowhere")
+        .output()
+        .unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    let audited = Audited::new(&["--audit-log-max", "1M"]);
+    fs::write(audited.log(), vec![b'\n'; 1 << 20]).unwrap();
+    audited.put_and_delete("file");
+    until(&audited.log(), is_deletion_of("file"));
+    let full = audited.log().with_extension("log.1");
+    assert_eq!(fs::metadata(full).unwrap().len(), 1 << 20);
+}
+
 /// A folder with a disk of its own.
 struct Mounted(TempDir);
 

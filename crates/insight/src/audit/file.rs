@@ -1,8 +1,9 @@
-//! The audit log as a file: only its owner may read it, and it may be moved away at any time, as logrotate does.
+//! The audit log as a file: only its owner may read it, and it may be moved away at any time, as logrotate does. It moves itself away where it has a bound.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Error, Write};
+use std::io::{self, Error, ErrorKind, Write};
+use std::num::NonZeroU64;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -14,6 +15,37 @@ const OPEN_FLAGS: i32 = (rustix::fs::OFlags::NOFOLLOW.union(rustix::fs::OFlags::
 const STRANGERS_WRITE: u32 = 0o002;
 /// Only who owns a file in such a folder may move it.
 const STICKY: u32 = 0o1000;
+/// Files that were full, and are kept: `audit.log.1` is the latest.
+pub const FULL_FILES_KEPT: u32 = 3;
+/// What is left free of a file system for others, where the log is to leave that: so much, or of a small one a hundredth.
+const LEFT_FREE: u64 = 256 << 20;
+const LEFT_FREE_PART: u64 = 100;
+
+/// How much a log may take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FileBounds {
+    /// Bytes of the file, and of each that was full; `None` where others move it away.
+    pub bytes_max: Option<NonZeroU64>,
+    /// Nothing is written where its file system is nearly full: others need that, such as the catalog.
+    pub leaves_room: bool,
+}
+
+impl FileBounds {
+    /// An error where others need what is left of the file system.
+    fn leave_room(self, file: &File) -> io::Result<()> {
+        if !self.leaves_room {
+            return Ok(());
+        }
+        let found = rustix::fs::fstatvfs(file)?;
+        let least = LEFT_FREE.min(found.f_blocks.saturating_mul(found.f_frsize) / LEFT_FREE_PART);
+        let free = found.f_bavail.saturating_mul(found.f_frsize);
+        if free >= least {
+            return Ok(());
+        }
+        let what = format!("its file system, which the data folder needs, has {} MiB left", free >> 20);
+        Err(Error::new(ErrorKind::StorageFull, what))
+    }
+}
 
 /// Why a file cannot be the audit log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,13 +82,10 @@ pub fn check(path: &Path) -> Result<PathBuf, UnfitFile> {
         }
     }
     let path = folder.join(name);
-    match open(&path) {
-        Ok(_) => Ok(path),
-        Err(cause) => {
-            let what = format!("the audit log {} cannot be opened: {cause}", path.display());
-            unfit(what, "name another file, or take away what is there")
-        }
-    }
+    open(&path).map(|_| path.clone()).map_err(|cause| UnfitFile {
+        what: format!("the audit log {} cannot be opened: {cause}", path.display()),
+        remedy: "name another file, or take away what is there",
+    })
 }
 
 /// Why somebody else could put another file in the place of one below `folder`, if that is so.
@@ -76,31 +105,62 @@ fn strangers_in(folder: &Path, is_own: bool) -> Option<String> {
 /// The file. It is opened when there is something to write.
 pub(super) struct LogFile {
     path: PathBuf,
+    bounds: FileBounds,
     open: Option<File>,
 }
 
 impl LogFile {
-    pub(super) fn at(path: PathBuf) -> Self {
-        LogFile { path, open: None }
+    pub(super) fn at(path: PathBuf, bounds: FileBounds) -> Self {
+        LogFile { path, bounds, open: None }
     }
 
-    /// The file that has the name now: the one that is open, or another.
-    fn current(&mut self) -> io::Result<&mut File> {
+    /// The file that has the name now: the one that is open, or another. It has room for so many bytes.
+    fn current(&mut self, bytes: u64) -> io::Result<&mut File> {
         if self.open.as_ref().is_some_and(|file| !is_at(file, &self.path)) {
             self.open = None;
         }
-        match &mut self.open {
-            Some(file) => Ok(file),
-            none => Ok(none.insert(open(&self.path)?)),
+        let mut file = match self.open.take() {
+            Some(file) => file,
+            None => open(&self.path)?,
+        };
+        let length = file.metadata()?.len();
+        if self.bounds.bytes_max.is_some_and(|most| length > 0 && length.saturating_add(bytes) > most.get()) {
+            self.move_away()?;
+            file = open(&self.path)?;
         }
+        Ok(self.open.insert(file))
+    }
+
+    /// Gives the full file another name, and the older ones the next; the oldest goes.
+    fn move_away(&self) -> io::Result<()> {
+        for number in (0..FULL_FILES_KEPT).rev() {
+            match fs::rename(self.numbered(number), self.numbered(number + 1)) {
+                Err(error) if number > 0 && error.kind() == ErrorKind::NotFound => {}
+                renamed => renamed?,
+            }
+        }
+        let file = self.place();
+        tracing::info!(name: "audit_file_full", file, "the file of the audit log was full: it has another name now, and the oldest is gone");
+        Ok(())
+    }
+
+    /// The name of a file that was full; of the one that is written to for 0.
+    fn numbered(&self, number: u32) -> PathBuf {
+        let mut name = self.path.clone().into_os_string();
+        if number > 0 {
+            name.push(format!(".{number}"));
+        }
+        name.into()
     }
 }
 
 impl Out for LogFile {
     /// All of them or none.
     fn write(&mut self, lines: &[Line]) -> (usize, Result<(), Failure>) {
-        let outcome = self.current().and_then(|file| {
-            let text: Vec<u8> = lines.iter().flat_map(|line| line.text.iter().copied()).collect();
+        let text: Vec<u8> = lines.iter().flat_map(|line| line.text.iter().copied()).collect();
+        let bounds = self.bounds;
+        let outcome = self.current(text.len() as u64).and_then(|file| {
+            bounds.leave_room(file)?;
             append(file, &text)
         });
         match outcome {

@@ -21,7 +21,7 @@ use std::time::Duration;
 use server::admin::{AuditCounts, AuditEvent, AuditSink};
 
 use self::file::LogFile;
-pub use self::file::{UnfitFile, check};
+pub use self::file::{FULL_FILES_KEPT, FileBounds, UnfitFile, check};
 use self::journal::JournalLog;
 use self::lost::Lost;
 use self::queue::Queue;
@@ -34,7 +34,12 @@ const LATE_AFTER: Duration = Duration::from_secs(5);
 /// Where lines go.
 pub enum Destination {
     /// To the end of a file, which is made where it is missing, and made again where it was moved away.
-    File(PathBuf),
+    File {
+        /// Its path.
+        path: PathBuf,
+        /// How much it may take.
+        bounds: FileBounds,
+    },
     /// To a journal: what is written at once is one entry in its native protocol.
     Journal(Box<dyn Write + Send>),
 }
@@ -54,8 +59,8 @@ impl AuditLog {
         Builder::new().name("audit-watch".to_owned()).spawn(move || watch(&watched))?;
         let thread = Builder::new().name("audit".to_owned());
         match destination {
-            Destination::File(path) => {
-                let out = LogFile::at(path);
+            Destination::File { path, bounds } => {
+                let out = LogFile::at(path, bounds);
                 thread.spawn(move || Writer::new(queue, out).run())
             }
             Destination::Journal(out) => {

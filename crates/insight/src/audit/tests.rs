@@ -2,6 +2,7 @@
 
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind, Write};
+use std::num::NonZeroU64;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::sync::Arc;
@@ -92,7 +93,11 @@ fn lost(path: &Path) -> u64 {
 }
 
 fn in_file(path: &Path) -> Arc<AuditLog> {
-    AuditLog::start(Destination::File(path.to_owned())).unwrap()
+    bounded(path, FileBounds::default())
+}
+
+fn bounded(path: &Path, bounds: FileBounds) -> Arc<AuditLog> {
+    AuditLog::start(Destination::File { path: path.to_owned(), bounds }).unwrap()
 }
 
 /// Waits until so many events are written.
@@ -204,6 +209,47 @@ fn no_link_is_followed_and_no_unsafe_folder_taken() {
     assert!(
         check(&path).is_err() && check(&place.path().join("no/audit.log")).is_err() && check(Path::new("/")).is_err()
     );
+}
+
+#[test]
+fn a_full_file_gets_another_name_and_the_oldest_goes() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("audit.log");
+    let bounds = FileBounds { bytes_max: NonZeroU64::new(64 << 10), leaves_room: false };
+    let log = bounded(&path, bounds);
+    for count in 0..700 {
+        log.record(event(&format!("{count}")));
+        until_written(&log, count + 1);
+    }
+    log.finish(PATIENCE);
+    let numbers = |path: &Path| -> Vec<u64> {
+        told(path).iter().map(|line| line["properties"]["filePath"].as_str().unwrap().parse().unwrap()).collect()
+    };
+    let files = (1..=FULL_FILES_KEPT).rev().map(|number| place.path().join(format!("audit.log.{number}")));
+    let files: Vec<PathBuf> = files.chain([path]).collect();
+    let kept: Vec<u64> = files.iter().flat_map(|file| numbers(file)).collect();
+    assert!(kept.len() > 100 && kept[0] > 0, "{}", kept.len());
+    assert_eq!(kept, (700 - kept.len() as u64..700).collect::<Vec<_>>(), "the last ones, without a gap");
+    assert_eq!(fs::read_dir(place.path()).unwrap().count(), files.len());
+    for file in files {
+        let found = fs::metadata(&file).unwrap();
+        assert!(found.len() <= 64 << 10 && found.permissions().mode() & 0o777 == 0o600, "{file:?}");
+    }
+}
+
+#[test]
+fn a_full_file_that_cannot_be_moved_takes_no_more() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("audit.log");
+    // No file takes the place of a directory.
+    fs::create_dir(place.path().join("audit.log.1")).unwrap();
+    fs::write(place.path().join("audit.log.2"), "").unwrap();
+    let log = bounded(&path, FileBounds { bytes_max: NonZeroU64::new(1 << 10), leaves_room: false });
+    for _ in 0..10 {
+        log.record(event("file"));
+    }
+    log.finish(PATIENCE);
+    assert!(fs::metadata(&path).unwrap().len() < 16 << 10 && log.counts().written + log.counts().lost == 10);
 }
 
 /// A journal that takes an entry when it is told to, and fails before.
@@ -456,6 +502,24 @@ fn a_full_disk_delays_lines_and_tears_none() {
     until_written(&log, 60);
     assert_eq!((told(&path).len(), lost(&path)), (60, 0));
     assert_eq!(log.counts(), AuditCounts { written: 60, ..AuditCounts::default() });
+}
+
+#[test]
+fn a_log_that_is_to_leave_room_does_where_others_need_it() {
+    let Some(disk) = SmallDisk::new(2 << 10) else { return };
+    let (path, filling) = (disk.0.path().join("audit.log"), disk.0.path().join("filling"));
+    // A hundredth is 20 KiB.
+    fs::write(&filling, vec![1; (2 << 20) - (16 << 10)]).unwrap();
+    let log = bounded(&path, FileBounds { bytes_max: None, leaves_room: true });
+    log.record(event("file"));
+    let until = std::time::Instant::now() + Duration::from_millis(100);
+    while std::time::Instant::now() < until {
+        assert_eq!((log.counts().written, fs::metadata(&path).map_or(0, |file| file.len())), (0, 0));
+    }
+    fs::remove_file(&filling).unwrap();
+    log.reopen();
+    until_written(&log, 1);
+    assert_eq!(told(&path).len(), 1);
 }
 
 #[test]
