@@ -1,7 +1,7 @@
 //! The audit log as a file: only its owner may read it, and it may be moved away at any time, as logrotate does. It moves itself away where it has a bound.
 
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Error, ErrorKind, Write};
 use std::num::NonZeroU64;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -15,6 +15,8 @@ const OPEN_FLAGS: i32 = (rustix::fs::OFlags::NOFOLLOW.union(rustix::fs::OFlags::
 const STRANGERS_WRITE: u32 = 0o002;
 /// Only who owns a file in such a folder may move it.
 const STICKY: u32 = 0o1000;
+/// Who is not the owner may do something with the file.
+const OTHERS: u32 = 0o077;
 /// Files that were full, and are kept: `audit.log.1` is the latest.
 pub const FULL_FILES_KEPT: u32 = 3;
 /// What is left free of a file system for others, where the log is to leave that: so much, or of a small one a hundredth.
@@ -203,6 +205,13 @@ fn open(path: &Path) -> io::Result<File> {
     let user = rustix::process::geteuid().as_raw();
     if found.uid() != 0 && found.uid() != user {
         return Err(Error::other(format!("it belongs to another user (uid {})", found.uid())));
+    }
+    let mode = found.permissions().mode();
+    if mode & OTHERS != 0 {
+        let closed = file.set_permissions(Permissions::from_mode(0o600));
+        closed.map_err(|cause| Error::other(format!("others may open it (mode {:o}): {cause}", mode & 0o7777)))?;
+        let file = path.display();
+        tracing::warn!(name: "audit_file_closed", %file, "others could open the file of the audit log: its mode is 0600 now");
     }
     let mut last = [0];
     if found.len() > 0 && file.read_at(&mut last, found.len() - 1)? == 1 && last != *b"\n" {

@@ -212,6 +212,22 @@ fn no_link_is_followed_and_no_unsafe_folder_taken() {
 }
 
 #[test]
+fn a_file_that_others_could_open_is_closed_to_them() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("audit.log");
+    let mode = || fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+    fs::write(&path, "").unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+    check(&path).unwrap();
+    assert_eq!(mode(), 0o600);
+    fs::set_permissions(&path, Permissions::from_mode(0o660)).unwrap();
+    let log = in_file(&path);
+    log.record(event("file"));
+    log.finish(PATIENCE);
+    assert_eq!((mode(), told(&path).len()), (0o600, 1));
+}
+
+#[test]
 fn a_full_file_gets_another_name_and_the_oldest_goes() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("audit.log");
