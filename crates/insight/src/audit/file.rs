@@ -84,7 +84,9 @@ pub fn check(path: &Path) -> Result<PathBuf, UnfitFile> {
         }
     }
     let path = folder.join(name);
-    open(&path).map(|_| path.clone()).map_err(|cause| UnfitFile {
+    let is_linked = fs::symlink_metadata(&path).is_ok_and(|found| found.is_file() && found.nlink() > 1);
+    let opened = if is_linked { Err(Error::other("it has several names")) } else { open(&path).map(drop) };
+    opened.map(|()| path.clone()).map_err(|cause| UnfitFile {
         what: format!("the audit log {} cannot be opened: {cause}", path.display()),
         remedy: "name another file, or take away what is there",
     })
@@ -199,8 +201,8 @@ fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let mut file = options.read(true).append(true).create(true).mode(0o600).custom_flags(OPEN_FLAGS).open(path)?;
     let found = file.metadata()?;
-    if !found.is_file() || found.nlink() > 1 {
-        return Err(Error::other("it is no regular file with one name"));
+    if !found.is_file() {
+        return Err(Error::other("it is no regular file"));
     }
     let user = rustix::process::geteuid().as_raw();
     if found.uid() != 0 && found.uid() != user {
@@ -212,6 +214,10 @@ fn open(path: &Path) -> io::Result<File> {
         closed.map_err(|cause| Error::other(format!("others may open it (mode {:o}): {cause}", mode & 0o7777)))?;
         let file = path.display();
         tracing::warn!(name: "audit_file_closed", %file, "others could open the file of the audit log: its mode is 0600 now");
+    }
+    if found.nlink() > 1 {
+        let file = path.display();
+        tracing::warn!(name: "audit_file_linked", %file, "the file of the audit log has another name, too: who has that reads the log, or changes it");
     }
     let mut last = [0];
     if found.len() > 0 && file.read_at(&mut last, found.len() - 1)? == 1 && last != *b"\n" {

@@ -228,6 +228,21 @@ fn a_file_that_others_could_open_is_closed_to_them() {
 }
 
 #[test]
+fn a_link_that_somebody_makes_ends_no_audit() {
+    let place = tempfile::tempdir().unwrap();
+    let (path, link) = (place.path().join("audit.log"), place.path().join("link"));
+    let log = in_file(&path);
+    log.record(event("first"));
+    until_written(&log, 1);
+    fs::hard_link(&path, &link).unwrap();
+    log.reopen();
+    log.record(event("second"));
+    log.finish(PATIENCE);
+    assert_eq!((log.counts().lost, told(&path).len()), (0, 2));
+    assert!(check(&path).unwrap_err().what.contains("several names"));
+}
+
+#[test]
 fn a_full_file_gets_another_name_and_the_oldest_goes() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("audit.log");
