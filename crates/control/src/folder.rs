@@ -237,7 +237,7 @@ fn holders(path: &Path) -> Option<String> {
 }
 
 /// Opens a file for reading and writing, making it so that only its owner can.
-fn private_file(path: &Path) -> io::Result<File> {
+pub(crate) fn private_file(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
     if file.metadata()?.permissions().mode() & OTHERS != 0 {
         file.set_permissions(Permissions::from_mode(0o600))?;

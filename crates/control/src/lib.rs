@@ -24,6 +24,7 @@
 //! ```
 
 mod advertise;
+mod audit_place;
 mod azure;
 mod belief;
 mod catalog;

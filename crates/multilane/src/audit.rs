@@ -2,12 +2,12 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::{DataFolder, Error};
-use insight::audit::{AuditLog, Destination, FileBounds, UnfitFile, check};
+use control::{Catalog, DataFolder, Error};
+use insight::audit::{AuditLog, Destination, FileBounds, UnfitFile, check, safe_place};
 
 use crate::arguments::Serve;
 use crate::log;
@@ -17,20 +17,23 @@ pub(crate) const LAST_LINES: Duration = Duration::from_secs(3);
 /// What stands for the journal where a file could be named.
 const JOURNALD: &str = "journald";
 
-/// Begins the audit log: in the data folder, unless another place is wanted. That one is looked at first.
-pub(crate) fn begin(folder: &DataFolder, arguments: &Serve) -> Result<Arc<AuditLog>, Error> {
-    let in_file = |path: PathBuf| {
-        let leaves_room = is_beside(&path, folder);
-        Destination::File { bounds: FileBounds { bytes_max: arguments.audit_log_max.0, leaves_room }, path }
+/// Begins the audit log: in the data folder, unless another place is wanted. That one is looked at first, and is in no folder that is shared.
+pub(crate) fn begin(folder: &DataFolder, catalog: &Catalog, arguments: &Serve) -> Result<Arc<AuditLog>, Error> {
+    let unfit = |UnfitFile { what, remedy }| Error::machine(what, remedy);
+    let file = match arguments.audit_log.as_deref() {
+        None => Some(folder.audit_log()),
+        Some(place) if place == Path::new(JOURNALD) => None,
+        Some(file) => Some(safe_place(file).map_err(unfit)?),
     };
-    let destination = match arguments.audit_log.as_deref() {
-        None => in_file(folder.audit_log()),
-        Some(place) if place == Path::new(JOURNALD) => {
-            Destination::Journal(Box::new(log::journal("--audit-log FILE")?))
-        }
-        Some(file) => {
-            let unfit = |UnfitFile { what, remedy }| Error::machine(what, remedy);
-            in_file(check(file).map_err(unfit)?)
+    folder.note_audit_log(catalog, file.as_deref().filter(|_| arguments.audit_log.is_some()))?;
+    let destination = match file {
+        None => Destination::Journal(Box::new(log::journal("--audit-log FILE")?)),
+        Some(path) => {
+            if arguments.audit_log.is_some() {
+                check(&path).map_err(unfit)?;
+            }
+            let leaves_room = is_beside(&path, folder);
+            Destination::File { bounds: FileBounds { bytes_max: arguments.audit_log_max.0, leaves_room }, path }
         }
     };
     AuditLog::start(destination)

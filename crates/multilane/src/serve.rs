@@ -59,9 +59,9 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
     prevent_core_dumps();
     let folder = DataFolder::create(path)?;
     let lock = folder.lock()?;
-    let audit_log = audit::begin(&folder, arguments)?;
     let mut catalog = Catalog::open(&folder)?;
     first_start(&mut catalog, &folder)?;
+    let audit_log = audit::begin(&folder, &catalog, arguments)?;
 
     let metrics = exposition::listen(arguments.metrics)?;
     let metrics_at = metrics.as_ref().map(Metrics::address);

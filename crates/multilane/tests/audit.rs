@@ -244,6 +244,59 @@ fn an_audit_log_that_is_not_safe_is_refused_with_what_to_do() {
 }
 
 #[test]
+fn no_share_holds_the_audit_log() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name).to_str().unwrap().to_owned();
+    let program = |arguments: &[&str]| {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_multilane"));
+        program.args(arguments).env("MULTILANE_DATA", at("data")).stdin(Stdio::null());
+        let output = program.output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    // The folder that is shared first.
+    fs::create_dir_all(at("shared/logs")).unwrap();
+    std::os::unix::fs::symlink(at("shared/logs"), at("link")).unwrap();
+    let mut served = Served::with(&[]);
+    let shared = at("shared");
+    assert!(served.program(&["share", "create", "x", "--path", &shared]).status().unwrap().success());
+    let data = served.folder.path().join("data");
+    served.stop();
+    for file in [at("shared/audit.log"), at("link/audit.log"), data.join("share/audit.log").display().to_string()] {
+        let refused = served.program(&["serve", "--listen", "127.0.0.1:0", "--audit-log", &file]).output().unwrap();
+        let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success() && told.contains("would be in the folder of share"), "{told}");
+        assert!(!Path::new(&file).exists());
+    }
+    // The log that was there first.
+    fs::create_dir(at("other")).unwrap();
+    let _running = {
+        let mut serve = Command::new(env!("CARGO_BIN_EXE_multilane"));
+        serve.args(["serve", "--json", "--listen", "127.0.0.1:0", "--audit-log", &at("other/audit.log")]);
+        let mut child = serve.env("MULTILANE_DATA", at("data")).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut line).unwrap();
+        assert!(line.contains("listen"), "{line}");
+        Running(child)
+    };
+    std::os::unix::fs::symlink(at("other"), at("another")).unwrap();
+    for folder in ["other", "another", "."] {
+        let (code, told) = program(&["share", "create", "y", "--path", &at(folder)]);
+        assert!(code != Some(0) && (told.contains("holds the audit log") || folder == "."), "{told}");
+    }
+    assert_eq!(program(&["share", "create", "y", "--path", &at("shared")]).0, Some(0));
+}
+
+/// A server that ends with this.
+struct Running(std::process::Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
 fn a_full_file_goes_on_in_a_new_one() {
     let refused = Command::new(env!("CARGO_BIN_EXE_multilane"))
         .args(["serve", "--audit-log-max", "5"])

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use crate::Error;
+use crate::audit_place::audit_log_in;
 use crate::look::Look;
 use crate::served_folder::{self, HANGS_AFTER};
 
@@ -41,15 +42,16 @@ pub(super) fn checked(source: &Source, data: &Path) -> Result<Source, Error> {
     let Source::Folder { path, quota_gib } = source else {
         return Ok(source.clone());
     };
-    let asked = path.clone();
-    let look = Look::begin(move || fs::canonicalize(asked).map(|whole| (whole.is_dir(), whole)))
+    let (asked, at) = (path.clone(), data.to_owned());
+    let seen = move || fs::canonicalize(asked).map(|whole| (whole.is_dir(), audit_log_in(&whole, &at), whole));
+    let look = Look::begin(seen)
         .map_err(|cause| Error::machine(format!("there is no thread to look at the folder: {cause}"), "try again"))?;
     let found = look.wait(Instant::now() + HANGS_AFTER).ok_or_else(|| {
         let remedy = "see what hangs there: a disk, a server, or the program of a FUSE file system; then try again";
         Error::machine(served_folder::silent(path), remedy)
     })?;
     let remedy = "make it with `mkdir`, or name another";
-    let (is_folder, whole) = found
+    let (is_folder, audit_log, whole) = found
         .map_err(|cause| Error::argument(format!("the folder {} cannot be shared: {cause}", path.display()), remedy))?;
     if !is_folder {
         return Err(Error::argument(format!("{} is not a folder", path.display()), "name a folder"));
@@ -58,6 +60,12 @@ pub(super) fn checked(source: &Source, data: &Path) -> Result<Source, Error> {
         return Err(Error::argument(
             format!("{} holds the data folder {}, with the keys of every account", whole.display(), data.display()),
             "share another folder, or one inside it",
+        ));
+    }
+    if let Some(log) = audit_log {
+        return Err(Error::argument(
+            format!("{} holds the audit log {}, which users of the share could change", whole.display(), log.display()),
+            "share another folder, or have the server write its audit log elsewhere with `serve --audit-log`",
         ));
     }
     if whole.to_str().is_none() {

@@ -64,8 +64,8 @@ impl fmt::Display for UnfitFile {
     }
 }
 
-/// Looks whether lines can go to the file at `path`, and makes it. Gives its path without symbolic links before the last name.
-pub fn check(path: &Path) -> Result<PathBuf, UnfitFile> {
+/// Looks whether nobody else can put a file in the place of one at `path`. Gives its path without symbolic links before the last name.
+pub fn safe_place(path: &Path) -> Result<PathBuf, UnfitFile> {
     let unfit = |what: String, remedy| Err(UnfitFile { what, remedy });
     let (Some(name), parent) = (path.file_name(), path.parent().filter(|parent| !parent.as_os_str().is_empty())) else {
         return unfit(format!("{} names no file", path.display()), "name a file, such as /var/log/multilane/audit.log");
@@ -83,7 +83,12 @@ pub fn check(path: &Path) -> Result<PathBuf, UnfitFile> {
             return unfit(what, "choose a folder that only root and this server's user can write to");
         }
     }
-    let path = folder.join(name);
+    Ok(folder.join(name))
+}
+
+/// Looks whether lines can go to the file at `path`, and makes it. Gives its path without symbolic links before the last name.
+pub fn check(path: &Path) -> Result<PathBuf, UnfitFile> {
+    let path = safe_place(path)?;
     let is_linked = fs::symlink_metadata(&path).is_ok_and(|found| found.is_file() && found.nlink() > 1);
     let opened = if is_linked { Err(Error::other("it has several names")) } else { open(&path).map(drop) };
     opened.map(|()| path.clone()).map_err(|cause| UnfitFile {

@@ -21,7 +21,7 @@ use std::time::Duration;
 use server::admin::{AuditCounts, AuditEvent, AuditSink};
 
 use self::file::LogFile;
-pub use self::file::{FULL_FILES_KEPT, FileBounds, UnfitFile, check};
+pub use self::file::{FULL_FILES_KEPT, FileBounds, UnfitFile, check, safe_place};
 use self::journal::JournalLog;
 use self::lost::Lost;
 use self::queue::Queue;
