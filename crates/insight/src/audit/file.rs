@@ -164,20 +164,21 @@ impl LogFile {
 }
 
 impl Out for LogFile {
-    /// All of them or none.
+    /// All of them or none; where a part cannot be taken back those that are whole.
     fn write(&mut self, lines: &[Line]) -> (usize, Result<(), Failure>) {
         let text: Vec<u8> = lines.iter().flat_map(|line| line.text.iter().copied()).collect();
         let bounds = self.bounds;
-        let outcome = self.current(text.len() as u64).and_then(|file| {
-            bounds.leave_room(file)?;
-            append(file, &text)
-        });
+        let file = self.current(text.len() as u64).and_then(|file| bounds.leave_room(file).map(|()| file));
+        let (bytes, outcome) = match file {
+            Ok(file) => append(file, &text),
+            Err(error) => (0, Err(error)),
+        };
         match outcome {
             Ok(()) => (lines.len(), Ok(())),
             Err(error) => {
                 // It is looked at anew whether its last line is whole.
                 self.open = None;
-                (0, Err(Failure::ForNow(error)))
+                (whole(lines, bytes), Err(Failure::ForNow(error)))
             }
         }
     }
@@ -191,14 +192,27 @@ impl Out for LogFile {
     }
 }
 
-/// Appends all of `text` or nothing.
-fn append(file: &mut File, text: &[u8]) -> io::Result<()> {
-    let before = file.metadata()?.len();
-    let written = file.write_all(text);
-    if written.is_err() && file.metadata()?.len() > before {
-        file.set_len(before)?;
-    }
-    written
+/// How many of the lines lie in their first so many bytes.
+fn whole(lines: &[Line], bytes: u64) -> usize {
+    let mut end = 0;
+    let ends = lines.iter().map(|line| {
+        end += line.text.len() as u64;
+        end
+    });
+    ends.take_while(|end| *end <= bytes).count()
+}
+
+/// Appends all of `text` or nothing. Where what was appended cannot be taken away again, as from a file that may only grow (`chattr +a`), it stays: gives how many
+/// bytes are there.
+fn append(file: &mut File, text: &[u8]) -> (u64, io::Result<()>) {
+    let before = match file.metadata() {
+        Ok(found) => found.len(),
+        Err(error) => return (0, Err(error)),
+    };
+    let Err(error) = file.write_all(text) else { return (text.len() as u64, Ok(())) };
+    let after = file.metadata().map_or(before, |found| found.len());
+    let is_taken_back = after <= before || file.set_len(before).is_ok();
+    (if is_taken_back { 0 } else { after - before }, Err(error))
 }
 
 /// Opens the file to append to it, and ends a line that was cut off when the machine lost its power.

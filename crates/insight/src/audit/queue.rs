@@ -26,6 +26,8 @@ const STRANGERS_BYTES_A_SECOND: usize = 4 << 10;
 const PLACE_BYTES: usize = 128;
 /// Bytes of events that are written together.
 const TOGETHER_BYTES: usize = 64 << 10;
+/// The pause after a write that failed, at the end.
+const LAST_PAUSE: Duration = Duration::from_millis(50);
 /// How often it is told what was lost.
 const TELL_LOST_EVERY: Duration = Duration::from_secs(1);
 
@@ -172,6 +174,10 @@ impl Queue {
     /// These events that were taken are in the log, and those never will be.
     pub(super) fn done(&self, written: Tally, lost: Tally) {
         let mut inside = self.inside.lock();
+        if inside.stage == Stage::Ended {
+            // Nobody waited for it any longer: it counts as lost.
+            return;
+        }
         inside.in_hand.subtract(written);
         inside.in_hand.subtract(lost);
         inside.written += written.all;
@@ -180,16 +186,19 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// Waits before the writer tries again; `false` where it is to try only once more.
+    /// Waits before the writer tries again; `false` where it need not. At the end it tries often, for as long as somebody waits for that.
     pub(super) fn pause(&self, time: Duration) -> bool {
         let mut inside = self.inside.lock();
-        let until = Instant::now() + time;
-        while inside.stage == Stage::Runs && !inside.reopen {
+        let mut until = Instant::now() + time;
+        while inside.stage != Stage::Ended && !inside.reopen {
+            if inside.stage == Stage::Finishing {
+                until = until.min(Instant::now() + LAST_PAUSE);
+            }
             if self.changed.wait_until(&mut inside, until).timed_out() {
                 break;
             }
         }
-        inside.stage == Stage::Runs
+        inside.stage != Stage::Ended
     }
 
     /// True once after a wish for that.
@@ -204,14 +213,7 @@ impl Queue {
 
     /// The writer is done, and what is left will not be written.
     pub(super) fn end(&self) {
-        let mut inside = self.inside.lock();
-        inside.stage = Stage::Ended;
-        let in_hand = take(&mut inside.in_hand);
-        let left = Tally::of(inside.events.iter().map(|waiting| &waiting.event));
-        inside.lost.add(in_hand);
-        inside.lost.add(left);
-        inside.events.clear();
-        drop(inside);
+        self.inside.lock().end();
         self.changed.notify_all();
         self.ended.notify_all();
     }
@@ -229,6 +231,7 @@ impl Queue {
         None
     }
 
+    /// Has what waits written, for so long at most. What is not written then counts as lost, also where the writer hangs with it.
     pub(super) fn finish(&self, patience: Duration) {
         let until = Instant::now() + patience;
         let mut inside = self.inside.lock();
@@ -238,9 +241,12 @@ impl Queue {
         self.changed.notify_all();
         while inside.stage != Stage::Ended {
             if self.changed.wait_until(&mut inside, until).timed_out() {
-                return;
+                inside.end();
             }
         }
+        drop(inside);
+        self.changed.notify_all();
+        self.ended.notify_all();
     }
 
     pub(super) fn counts(&self) -> AuditCounts {
@@ -250,6 +256,19 @@ impl Queue {
 }
 
 impl Inside {
+    /// Nothing is written from now on. What was not is lost, once.
+    fn end(&mut self) {
+        if self.stage == Stage::Ended {
+            return;
+        }
+        self.stage = Stage::Ended;
+        let in_hand = take(&mut self.in_hand);
+        let left = Tally::of(self.events.iter().map(|waiting| &waiting.event));
+        self.lost.add(in_hand);
+        self.lost.add(left);
+        self.events.clear();
+    }
+
     /// Whose the event is, where there is room for it: it counts from then on.
     fn takes(&mut self, event: &AuditEvent, bytes: usize) -> Option<Arc<str>> {
         if self.stage != Stage::Runs {

@@ -6,6 +6,7 @@ use std::num::NonZeroU64;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, SystemTime};
 
@@ -279,7 +280,7 @@ fn a_full_file_that_cannot_be_moved_takes_no_more() {
     for _ in 0..10 {
         log.record(event("file"));
     }
-    log.finish(PATIENCE);
+    log.finish(Duration::from_millis(300));
     assert!(fs::metadata(&path).unwrap().len() < 16 << 10 && log.counts().written + log.counts().lost == 10);
 }
 
@@ -442,8 +443,20 @@ fn losses_are_told_where_the_writer_hangs() {
     while log.counts().lost < 10 {
         log.record(done("file"));
     }
-    let untold = log.queue.untold(Duration::from_millis(1), Duration::ZERO).unwrap();
-    assert!(untold.lines >= 9 && untold.users().starts_with("alice ("), "{untold:?}");
+    // What was lost before the writer took its first lines it has in hand to tell.
+    let is_told = AtomicBool::new(false);
+    let untold = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_told.load(Ordering::Relaxed) {
+                log.record(done("file"));
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let untold = log.queue.untold(Duration::from_millis(1), Duration::ZERO);
+        is_told.store(true, Ordering::Relaxed);
+        untold.unwrap()
+    });
+    assert!(untold.lines >= 1 && untold.users().starts_with("alice ("), "{untold:?}");
     drop(tell);
     log.finish(PATIENCE);
     assert_eq!(log.queue.untold(Duration::from_millis(1), Duration::ZERO), None);
@@ -561,8 +574,60 @@ fn a_disk_that_stays_full_ends_in_time_and_is_told() {
     for _ in 0..100 {
         log.record(event("file"));
     }
-    log.finish(PATIENCE);
+    log.finish(Duration::from_millis(300));
     let AuditCounts { written, lost, .. } = log.counts();
     assert_eq!((written + lost, told(&path).len() as u64), (100, written));
     assert!(lost > 0);
+}
+
+#[test]
+fn what_a_disk_that_hangs_has_in_hand_at_the_end_is_lost_and_counted() {
+    let (log, tell, taken) = slow();
+    (0..100).for_each(|_| log.record(event("file")));
+    log.finish(Duration::from_millis(200));
+    assert_eq!(log.counts(), AuditCounts { written: 0, lost: 100, lost_refused: 100 });
+    // It goes on when nobody waits any more.
+    drop(tell);
+    let until = std::time::Instant::now() + PATIENCE;
+    while taken.lock().is_empty() {
+        assert!(std::time::Instant::now() < until, "it hangs");
+        std::thread::yield_now();
+    }
+    assert_eq!(log.counts().lost, 100, "what was told stays so");
+}
+
+#[test]
+fn an_error_at_the_end_that_passes_loses_nothing() {
+    let (log, tell, taken) = slow();
+    (0..3).for_each(|_| tell.send(Err(ErrorKind::Other)).unwrap());
+    drop(tell);
+    (0..10).for_each(|_| log.record(event("file")));
+    log.finish(PATIENCE);
+    assert_eq!((log.counts().written, log.counts().lost, taken.lock().len()), (10, 0, 10));
+}
+
+/// A file that may only grow keeps what was written of some lines when its disk is full.
+#[test]
+fn lines_that_cannot_be_taken_back_are_written() {
+    let Some(disk) = SmallDisk::new(64) else { return };
+    let path = disk.0.path().join("audit.log");
+    fs::write(&path, []).unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+    let only_grows = |sign: &str| {
+        let done = std::process::Command::new("chattr").arg(format!("{sign}a")).arg(&path).status();
+        done.is_ok_and(|status| status.success())
+    };
+    // Where the file system has no such files there is nothing to see.
+    if !only_grows("+") {
+        return;
+    }
+    let log = in_file(&path);
+    (0..100).for_each(|_| log.record(event("file")));
+    log.finish(Duration::from_millis(300));
+    assert!(only_grows("-"));
+    let text = fs::read_to_string(&path).unwrap();
+    let whole = text.lines().filter(|line| serde_json::from_str::<Value>(line).is_ok()).count() as u64;
+    let AuditCounts { written, lost, .. } = log.counts();
+    assert_eq!((written, written + lost), (whole, 100));
+    assert!(written > 0 && lost > 0);
 }

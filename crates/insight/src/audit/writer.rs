@@ -70,7 +70,6 @@ impl<O: Out> Writer<O> {
 
     /// Writes lines, however long that takes; `false` where that cannot be done, and no more time is left.
     fn write_all(&mut self, mut lines: &[Line]) -> bool {
-        let mut may_wait = true;
         while !lines.is_empty() {
             let (count, outcome) = self.out.write(lines);
             let (written, rest) = lines.split_at(count.min(lines.len()));
@@ -83,10 +82,11 @@ impl<O: Out> Writer<O> {
                     self.queue.done(Tally::default(), tally_of(first));
                     lines = others;
                 }
-                Err(Failure::ForNow(_)) if !may_wait => return false,
                 Err(Failure::ForNow(error)) => {
                     self.tell_failure(&error);
-                    may_wait = self.queue.pause(PAUSE);
+                    if !self.queue.pause(PAUSE) {
+                        return false;
+                    }
                     if self.queue.takes_reopen() {
                         self.out.reopen();
                     }
