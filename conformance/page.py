@@ -58,17 +58,17 @@ class Client:
     """A program that asks the page as a browser would, or not quite."""
 
     def __init__(self, server):
-        self.server, self.cookie, self.token = server, None, None
+        self.server, self.cookie, self.secret = server, None, None
 
     def ask(self, path, body=None, **headers):
         """The status, what is said, and the headers. A body makes it a POST of the page's own."""
         given = {"Host": f"localhost:{self.server.page_port}"}
         if self.cookie:
             given["Cookie"] = self.cookie
+        if self.secret:
+            given["X-Page-Secret"] = self.secret
         if body is not None:
             given |= {"Content-Type": "application/json", "Origin": self.server.site}
-            if self.token:
-                given["X-Request-Token"] = self.token
         given |= {name.replace("_", "-"): value for name, value in headers.items()}
         given = {name: value for name, value in given.items() if value is not None}
         data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -82,7 +82,7 @@ class Client:
     def sign_in(self, name, password):
         status, said, headers = self.ask("/api/sign-in", {"name": name, "password": password})
         if status == 200:
-            self.cookie, self.token = headers["Set-Cookie"].split(";")[0], json.loads(said)["token"]
+            self.cookie, self.secret = headers["Set-Cookie"].split(";")[0], json.loads(said)["secret"]
         return status, said, headers
 
 
@@ -128,7 +128,7 @@ def strangers(report, server):
             status, said, headers = client.ask(path)
             expect(status == 401 and headers["Cache-Control"] == "no-store", f"{path}: {status} {said}")
         expect(client.ask("/api/operation", {"do": "close-session", "id": "1"})[0] == 401, "it was done")
-    with report.check(NAME, "another host, another origin, no token, another's token, a form and a GET change nothing"):
+    with report.check(NAME, "another host, another origin, no secret, another's secret, a form and a GET change nothing"):
         expect(client.sign_in("ann", PASSWORD)[0] == 200, "ann is not let in")
         other = Client(server)
         expect(other.sign_in("bob", OTHER_PASSWORD)[0] == 200, "bob is not let in")
@@ -137,7 +137,7 @@ def strangers(report, server):
             "another host": (403, {"Host": "example.org"}), "another origin": (403, {"Origin": "http://example.org"}),
             "another port": (403, {"Origin": "http://localhost:1"}), "no origin": (403, {"Origin": None}),
             "another site": (403, {"Sec_Fetch_Site": "cross-site"}), "another site of this machine": (403, {"Sec_Fetch_Site": "same-site"}),
-            "no token": (403, {"X_Request_Token": None}), "another's token": (403, {"X_Request_Token": other.token}),
+            "no secret": (401, {"X_Page_Secret": None}), "another's secret": (401, {"X_Page_Secret": other.secret}),
             "no cookie": (401, {"Cookie": None}), "a form": (415, {"Content_Type": "application/x-www-form-urlencoded"}),
         }
         for what, (wanted, headers) in refused.items():
@@ -222,6 +222,12 @@ def by_keyboard(report, server, browser, axe, pictures):
         browser.until("return document.querySelector('h1').textContent === 'Overview'", "the overview is there")
         browser.until("return document.activeElement.tagName === 'H1'", "the heading has the focus")
         expect(browser.run("return document.cookie") == "", "scripts can read the cookie")
+    with report.check(NAME, "a page that is loaded anew stays signed in, another tab and the cookie alone are nobody"):
+        browser.open("about:blank")
+        browser.open(server.site)
+        browser.until("return document.querySelector('h1')?.textContent === 'Overview'", "it stays signed in")
+        status = browser.run_async("const done = arguments[0]; fetch('/api/session').then((answer) => done(answer.status), (error) => done(String(error)))")
+        expect(status == 401, f"the cookie alone: {status}")
     with report.check(NAME, "an operator closes a session by the keyboard alone, and is asked before"):
         _, session = sessions_of(server)
         browser.open(f"{server.site}/#/sessions")

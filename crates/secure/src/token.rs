@@ -1,8 +1,9 @@
-//! Random texts that prove who shows them: what a browser has in a cookie.
+//! Random texts that prove who shows them: what a browser keeps.
 
 use std::fmt;
 
-use aws_lc_rs::{digest, hmac};
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::digest;
 use zeroize::Zeroizing;
 
 use crate::random::{RandomFault, random};
@@ -15,7 +16,7 @@ const BYTES: usize = 32;
 pub struct Token(Zeroizing<String>);
 
 /// What is kept of a token: whoever has this cannot tell the token.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy)]
 pub struct Fingerprint([u8; 32]);
 
 impl Token {
@@ -45,18 +46,16 @@ impl Token {
         kept.copy_from_slice(hash.as_ref());
         Fingerprint(kept)
     }
+}
 
-    /// Another one that follows from it, for this purpose. Who has it cannot tell this one.
-    pub fn derived(&self, purpose: &str) -> Token {
-        let key = hmac::Key::new(hmac::HMAC_SHA256, self.0.as_bytes());
-        Token(Zeroizing::new(digits(hmac::sign(&key, purpose.as_bytes()).as_ref())))
-    }
-
-    /// Whether `text` is its text, compared in constant time.
-    pub fn is(&self, text: &str) -> bool {
-        aws_lc_rs::constant_time::verify_slices_are_equal(self.0.as_bytes(), text.as_bytes()).is_ok()
+/// In constant time.
+impl PartialEq for Fingerprint {
+    fn eq(&self, other: &Self) -> bool {
+        verify_slices_are_equal(&self.0, &other.0).is_ok()
     }
 }
+
+impl Eq for Fingerprint {}
 
 impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -92,12 +91,9 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_from_a_token_is_for_one_purpose() {
+    fn what_is_kept_of_a_token_is_that_of_its_text() {
         let token = Token::new().unwrap();
-        let derived = token.derived("a");
-        assert!(derived.is(token.derived("a").as_str()));
-        assert!(!derived.is(token.derived("b").as_str()) && !derived.is(token.as_str()) && !derived.is(""));
         assert!(token.fingerprint() == Token::parse(token.as_str()).unwrap().fingerprint());
-        assert!(token.fingerprint() != derived.fingerprint());
+        assert!(token.fingerprint() != Token::new().unwrap().fingerprint());
     }
 }

@@ -1,6 +1,7 @@
-// What is asked of the server. Reading changes nothing; what changes something brings the session's token.
+// What is asked of the server, with the session's secret. Cookies go to every port of this machine; what a tab keeps for its session stays at this one.
 
-let token = null;
+const KEPT = "multilane-secret";
+let secret = kept();
 let touched = true;
 for (const event of ["pointerdown", "keydown"]) {
   addEventListener(event, () => { touched = true; }, { capture: true, passive: true });
@@ -18,8 +19,27 @@ export class Refused extends Error {
   }
 }
 
+function kept() {
+  try {
+    return sessionStorage.getItem(KEPT);
+  } catch {
+    return null;
+  }
+}
+
+function keep(what) {
+  secret = what;
+  try {
+    if (what) sessionStorage.setItem(KEPT, what);
+    else sessionStorage.removeItem(KEPT);
+  } catch {
+    // A browser that keeps nothing asks anew when the page is loaded anew.
+  }
+}
+
 async function ask(path, options = {}) {
   const headers = { ...options.headers };
+  if (secret) headers["X-Page-Secret"] = secret;
   if (!touched) headers["X-Untouched"] = "1";
   touched = false;
   let answer;
@@ -35,7 +55,6 @@ async function ask(path, options = {}) {
 
 function post(path, body) {
   const headers = { "Content-Type": "application/json" };
-  if (token) headers["X-Request-Token"] = token;
   touched = true;
   return ask(path, { method: "POST", headers, body: JSON.stringify(body) });
 }
@@ -52,18 +71,16 @@ export const operate = (operation) => post("/api/operation", operation);
 
 // Who has signed in.
 export async function session() {
-  const known = await ask("/api/session");
-  token = known.token;
-  return known.operator;
+  return (await ask("/api/session")).operator;
 }
 
 export async function signIn(name, password) {
   const known = await post("/api/sign-in", { name, password });
-  token = known.token;
+  keep(known.secret);
   return known.operator;
 }
 
 export async function signOut() {
   await post("/api/sign-out", {});
-  token = null;
+  keep(null);
 }

@@ -136,7 +136,7 @@ impl Served {
         Operator {
             served: self,
             cookie: format!("Cookie: {}", set.split(';').next().unwrap()),
-            token: format!("X-Request-Token: {}", said["token"].as_str().unwrap()),
+            secret: format!("X-Page-Secret: {}", said["secret"].as_str().unwrap()),
         }
     }
 }
@@ -145,12 +145,12 @@ impl Served {
 struct Operator<'a> {
     served: &'a Served,
     cookie: String,
-    token: String,
+    secret: String,
 }
 
 impl Operator<'_> {
     fn get(&self, path: &str) -> Answer {
-        self.served.get(path, &[&self.cookie])
+        self.served.get(path, &[&self.cookie, &self.secret])
     }
 
     fn read(&self, path: &str) -> Value {
@@ -165,7 +165,7 @@ impl Operator<'_> {
 
     fn post(&self, path: &str, body: &str) -> Answer {
         let mut headers = self.served.of_page();
-        headers.extend([self.cookie.clone(), self.token.clone()]);
+        headers.extend([self.cookie.clone(), self.secret.clone()]);
         self.served.post(path, body, &headers.iter().map(String::as_str).collect::<Vec<_>>())
     }
 }
@@ -213,32 +213,63 @@ fn browsers_are_told_to_keep_to_this_page() {
 }
 
 #[test]
-fn what_changes_something_comes_from_the_page_with_cookie_and_token() {
+fn what_changes_something_comes_from_the_page_with_cookie_and_secret() {
     let served = served(Fake { sessions: 9, ..Fake::default() });
     let (ann, bob) = (served.signed_in("ann"), served.signed_in("bob"));
     let (host, [of_host, origin, kind]) = (served.host(), <[String; 3]>::try_from(served.of_page()).unwrap());
     let body = close("7").to_string();
     let post = |headers: &[&str]| served.post("/api/operation", &body, headers).status;
-    let [of_host, origin, kind, cookie, token] =
-        [&of_host, &origin, &kind, &ann.cookie, &ann.token].map(String::as_str);
+    let [of_host, origin, kind, cookie, secret] =
+        [&of_host, &origin, &kind, &ann.cookie, &ann.secret].map(String::as_str);
     let elsewhere = format!("Origin: http://{host}.example.org");
-    assert_eq!(post(&[of_host, origin, kind, cookie]), 403, "no token");
-    assert_eq!(post(&[of_host, origin, kind, cookie, &bob.token]), 403, "another's token");
-    assert_eq!(post(&[of_host, origin, kind, token]), 401, "no cookie");
-    assert_eq!(post(&[of_host, kind, cookie, token]), 403, "no origin");
-    assert_eq!(post(&[of_host, &elsewhere, kind, cookie, token]), 403, "another origin");
-    assert_eq!(post(&[of_host, origin, kind, cookie, token, "Sec-Fetch-Site: same-site"]), 403, "another port");
-    assert_eq!(post(&["Host: example.org", "Origin: http://example.org", kind, cookie, token]), 403, "another host");
-    assert_eq!(post(&[of_host, origin, "Content-Type: text/plain", cookie, token]), 415, "what a form can send");
-    assert_eq!(served.get("/api/operation", &[cookie, token, origin]).status, 405, "a GET");
+    assert_eq!(post(&[of_host, origin, kind, cookie]), 401, "no secret");
+    assert_eq!(post(&[of_host, origin, kind, cookie, &bob.secret]), 401, "another's secret");
+    assert_eq!(post(&[of_host, origin, kind, secret]), 401, "no cookie");
+    assert_eq!(post(&[of_host, kind, cookie, secret]), 403, "no origin");
+    assert_eq!(post(&[of_host, &elsewhere, kind, cookie, secret]), 403, "another origin");
+    assert_eq!(post(&[of_host, origin, kind, cookie, secret, "Sec-Fetch-Site: same-site"]), 403, "another port");
+    assert_eq!(post(&["Host: example.org", "Origin: http://example.org", kind, cookie, secret]), 403, "another host");
+    assert_eq!(post(&[of_host, origin, "Content-Type: text/plain", cookie, secret]), 415, "what a form can send");
+    assert_eq!(served.get("/api/operation", &[cookie, secret, origin]).status, 405, "a GET");
     assert!(served.fake.closed.lock().is_empty(), "something was done all the same");
-    assert_eq!(post(&[of_host, origin, kind, cookie, token]), 200);
+    assert_eq!(post(&[of_host, origin, kind, cookie, secret]), 200);
     assert_eq!(
-        post(&[of_host, "Sec-Fetch-Site: same-origin", kind, cookie, token]),
+        post(&[of_host, "Sec-Fetch-Site: same-origin", kind, cookie, secret]),
         200,
         "no origin, but the browser's word"
     );
     assert_eq!(*served.fake.closed.lock(), [7, 7]);
+}
+
+/// A browser sends its cookies to every port of this machine: whoever listens at one of them has this page's.
+#[test]
+fn a_cookie_that_another_port_was_sent_opens_nothing() {
+    let served = served(Fake { sessions: 1, ..Fake::default() });
+    let (ann, bob) = (served.signed_in("ann"), served.signed_in("bob"));
+    for path in ["/api/session", "/api/read/overview", "/api/why", "/api/metrics"] {
+        assert_eq!(served.get(path, &[&ann.cookie]).status, 401, "{path}");
+        assert_eq!(served.get(path, &[&ann.cookie, &bob.secret]).status, 401, "{path}");
+        let answer = ann.get(path);
+        assert_eq!(answer.status, 200, "{path}");
+        assert!(!answer.body.contains(ann.secret.split(": ").nth(1).unwrap()), "{path} tells the secret");
+    }
+}
+
+/// A page of another port can set cookies for this one, with a path by which a browser puts them before ours.
+#[test]
+fn cookies_that_another_port_has_set_neither_lock_out_nor_let_in() {
+    let served = served(Fake::default());
+    let (ann, bob) = (served.signed_in("ann"), served.signed_in("bob"));
+    let (of_bob, of_ann) = (&bob.cookie, ann.cookie.split(": ").nth(1).unwrap());
+    let name = of_ann.split('=').next().unwrap();
+    let tossed = format!("{of_bob}; {name}=short; {name}={}; {of_ann}", "0".repeat(64));
+    let who = |headers: &[&str]| served.get("/api/session", headers).body;
+    assert!(who(&[&tossed, &ann.secret]).contains("\"ann\""), "{}", who(&[&tossed, &ann.secret]));
+    assert!(who(&[of_bob, &ann.secret]).contains("Sign in."), "ann's page would act as bob");
+    let body = json!({ "name": "ann", "password": PASSWORD }).to_string();
+    let headers = [served.of_page(), vec![format!("Cookie: {name}={}", "0".repeat(64))]].concat();
+    let answer = served.post("/api/sign-in", &body, &headers.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(answer.status == 200 && !answer.head.contains(&"0".repeat(64)), "a cookie of others is kept: {answer:?}");
 }
 
 #[test]
@@ -273,11 +304,13 @@ fn sessions_end_with_their_operator_or_password_and_by_signing_out() {
     let mut served = served(Fake::default());
     let cookies: Vec<(String, String)> = ["ann", "ann", "bob"]
         .map(|name| served.signed_in(name))
-        .map(|one| (one.cookie.clone(), one.token.clone()))
+        .map(|one| (one.cookie.clone(), one.secret.clone()))
         .into();
-    let is_in = |served: &Served, number: usize| served.get("/api/session", &[&cookies[number].0]).status == 200;
+    let is_in = |served: &Served, number: usize| {
+        served.get("/api/session", &[&cookies[number].0, &cookies[number].1]).status == 200
+    };
     assert!((0..3).all(|number| is_in(&served, number)));
-    let out = Operator { served: &served, cookie: cookies[0].0.clone(), token: cookies[0].1.clone() };
+    let out = Operator { served: &served, cookie: cookies[0].0.clone(), secret: cookies[0].1.clone() };
     let answer = out.post("/api/sign-out", "{}");
     assert!(answer.status == 200 && answer.head.contains("max-age=0"), "{answer:?}");
     assert!(!is_in(&served, 0) && is_in(&served, 1), "of two sessions of one operator one is ended");

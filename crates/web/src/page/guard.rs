@@ -4,18 +4,23 @@ use axum::extract::Request;
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, HOST, ORIGIN, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
+use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
 use secure::Token;
 
 use crate::page::answer::Refusal;
-use crate::page::sessions::{Activity, SignedIn};
+use crate::page::sessions::{Activity, Shown};
 
 /// Nothing comes from elsewhere, nothing stands in the document, nobody frames it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
-/// Where the text is that pages from elsewhere cannot know.
-pub(crate) const REQUEST_TOKEN: &str = "x-request-token";
+/// Where the page shows its session's secret, which no other page and no other port can know.
+const SECRET: &str = "x-page-secret";
+/// Cookies of one name that are looked at. Pages of other ports can set some for each folder of what is asked.
+const COOKIES_MAX: usize = 8;
+/// The port that a browser does not name.
+const HTTP_PORT: u16 = 80;
 /// What the page says where nobody has touched it since it last asked.
 const UNTOUCHED: &str = "x-untouched";
 const FETCH_SITE: &str = "sec-fetch-site";
@@ -36,29 +41,36 @@ pub(crate) fn secured(mut response: Response) -> Response {
     response
 }
 
-/// The cookie's name. Cookies do not tell ports apart: each server of a machine has one of its own.
-pub(crate) fn cookie_name(port: u16) -> String {
-    format!("multilane-{port}")
+/// The cookie's name. Cookies do not tell ports apart: each server that a browser knows has one of its own. Its port is that which the browser asks, since
+/// two servers behind two tunnels may have the same one.
+pub(crate) fn cookie_name(headers: &HeaderMap, port: u16) -> String {
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok()?.parse::<Authority>().ok());
+    let asked = host.map_or(port, |host| host.port_u16().unwrap_or(HTTP_PORT));
+    format!("multilane-{asked}")
 }
 
 /// What a browser is told to keep.
-pub(crate) fn set_cookie(port: u16, cookie: &Token) -> String {
-    format!("{}={}; Path=/; HttpOnly; SameSite=Strict", cookie_name(port), cookie.as_str())
+pub(crate) fn set_cookie(name: &str, cookie: &Token) -> String {
+    format!("{name}={}; Path=/; HttpOnly; SameSite=Strict", cookie.as_str())
 }
 
 /// What has it forget that.
-pub(crate) fn forget_cookie(port: u16) -> String {
-    format!("{}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0", cookie_name(port))
+pub(crate) fn forget_cookie(name: &str) -> String {
+    format!("{name}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0")
 }
 
-/// The session's cookie; `None` where there is none, or two.
-pub(crate) fn cookie(headers: &HeaderMap, port: u16) -> Option<Token> {
-    let name = cookie_name(port);
+/// What a request shows of its session.
+pub(crate) fn shown(headers: &HeaderMap, port: u16) -> Shown {
+    let name = cookie_name(headers, port);
     let values = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
     let pairs = values.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    let mut ours = pairs.filter(|(found, _)| *found == name).map(|(_, value)| value);
-    let first = ours.next()?;
-    if ours.next().is_some() { None } else { Token::parse(first) }
+    let ours = pairs.filter(|(found, _)| *found == name).take(COOKIES_MAX);
+    let mut secrets = headers.get_all(SECRET).iter();
+    let secret = secrets.next().filter(|_| secrets.next().is_none());
+    Shown {
+        cookies: ours.filter_map(|(_, value)| Token::parse(value)).collect(),
+        secret: secret.and_then(|secret| Token::parse(secret.to_str().ok()?)),
+    }
 }
 
 /// Whether an operator did something, or the page asked by itself.
@@ -84,17 +96,6 @@ pub(crate) fn check_origin(headers: &HeaderMap) -> Result<(), Refusal> {
         _ => false,
     };
     if is_ours { Ok(()) } else { Err(from_elsewhere()) }
-}
-
-/// What changes something brings the text that its session's page alone knows.
-pub(crate) fn check_token(headers: &HeaderMap, signed_in: &SignedIn) -> Result<(), Refusal> {
-    let mut tokens = headers.get_all(REQUEST_TOKEN).iter().filter_map(|token| token.to_str().ok());
-    let is_right = tokens.next().is_some_and(|token| signed_in.request_token.is(token)) && tokens.next().is_none();
-    if is_right {
-        return Ok(());
-    }
-    let what = "The request does not bring the token of its session.";
-    Err(Refusal::new(StatusCode::FORBIDDEN, what, "Load the page anew."))
 }
 
 /// Bodies are JSON: what a form of another page could send is not looked at.
@@ -164,27 +165,32 @@ mod tests {
     }
 
     #[test]
-    fn the_cookie_is_that_of_this_port_and_there_is_one() {
+    fn the_cookie_is_that_of_the_port_that_is_asked_and_each_of_some_is_looked_at() {
         let token = Token::new().unwrap();
-        let found = |text: &str| cookie(&headers(&[("cookie", text)]), 9446);
+        let found = |text: &str| shown(&headers(&[("cookie", text)]), 9446).cookies;
         let ours = format!("multilane-9446={}", token.as_str());
-        assert_eq!(found(&format!("a=b; {ours}; c=d")), Some(token.clone()));
-        assert_eq!(found(&format!("multilane-9447={}", token.as_str())), None);
-        assert_eq!(found(&format!("{ours}; {ours}")), None);
-        assert_eq!(found("multilane-9446=short"), None);
-        let set = set_cookie(9446, &token);
+        assert_eq!(found(&format!("a=b; {ours}; c=d")), [token.clone()]);
+        assert_eq!(found(&format!("multilane-9447={}", token.as_str())), []);
+        let other = format!("multilane-9446={}; multilane-9446=short; ", Token::new().unwrap().as_str());
+        assert_eq!(found(&format!("{other}{ours}"))[1..], [token.clone()]);
+        assert_eq!(found(&format!("{}{ours}", other.repeat(4))).len(), 4, "more than eight are not looked at");
+        let set = set_cookie("multilane-9446", &token);
         assert!(set.ends_with("; Path=/; HttpOnly; SameSite=Strict") && set.starts_with(&ours), "{set}");
+        for (host, name) in
+            [("localhost:19446", "multilane-19446"), ("127.0.0.1", "multilane-80"), ("[::1]:1", "multilane-1")]
+        {
+            assert_eq!(cookie_name(&headers(&[("host", host)]), 9446), name);
+        }
     }
 
     #[test]
-    fn a_token_is_that_of_its_session() {
-        let cookie = Token::new().unwrap();
-        let request_token = crate::page::sessions::request_token(&cookie);
-        let signed_in = SignedIn { operator: "ann".to_owned(), request_token: request_token.clone() };
-        let allows = |lines: &[(&'static str, &str)]| check_token(&headers(lines), &signed_in).is_ok();
-        assert!(allows(&[(REQUEST_TOKEN, request_token.as_str())]));
-        assert!(!allows(&[]) && !allows(&[(REQUEST_TOKEN, "")]) && !allows(&[(REQUEST_TOKEN, cookie.as_str())]));
-        let of_another = crate::page::sessions::request_token(&Token::new().unwrap());
-        assert!(!allows(&[(REQUEST_TOKEN, of_another.as_str())]));
+    fn the_secret_is_one() {
+        let (one, other) = (Token::new().unwrap(), Token::new().unwrap());
+        let found = |lines: &[(&'static str, &str)]| shown(&headers(lines), 9446).secret;
+        assert_eq!(found(&[(SECRET, one.as_str())]), Some(one.clone()));
+        assert!(found(&[]).is_none() && found(&[(SECRET, "")]).is_none());
+        let mut two = headers(&[(SECRET, one.as_str())]);
+        two.append(SECRET, other.as_str().parse().unwrap());
+        assert!(shown(&two, 9446).secret.is_none());
     }
 }

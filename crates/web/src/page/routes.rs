@@ -12,7 +12,6 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use secure::Token;
 use serde::Deserialize;
 use serde_json::json;
 use tracing::info;
@@ -21,7 +20,7 @@ use zeroize::Zeroizing;
 use crate::page::answer::{Refusal, answered, told};
 use crate::page::operations::Operation;
 use crate::page::readings::Question;
-use crate::page::sessions::{Activity, SignedIn, request_token};
+use crate::page::sessions::Shown;
 use crate::page::sign_in::Outcome;
 use crate::page::slow::{self, Span};
 use crate::page::{Served, assets, guard};
@@ -81,13 +80,10 @@ async fn asset(Path((version, name)): Path<(String, String)>) -> Response {
     }
 }
 
-/// Who has signed in, with the token for what changes something.
-async fn session(State(site): State<Site>, headers: HeaderMap) -> Response {
-    let (signed_in, _) = match site.signed_in(&headers) {
-        Ok(found) => found,
-        Err(refusal) => return refusal.into_response(),
-    };
-    greeted(&signed_in.operator, &signed_in.request_token)
+/// Who has signed in.
+async fn session(State(site): State<Site>, headers: HeaderMap) -> Result<Response, Refusal> {
+    let (operator, _) = site.signed_in(&headers)?;
+    Ok(answered(StatusCode::OK, told(&json!({ "operator": operator }))?))
 }
 
 #[derive(Deserialize)]
@@ -106,12 +102,13 @@ async fn sign_in(State(site): State<Site>, headers: HeaderMap, body: Bytes) -> R
     if !served.catalog().has_operators() {
         return Err(no_operators());
     }
-    match served.sign_in.attempt(name, password).await? {
-        Outcome::SignedIn(cookie) => {
-            let operator = served.sessions.lock().find(&cookie, served.catalog(), Activity::Operator, Instant::now());
-            let operator = operator.ok_or_else(not_signed_in)?.operator;
-            let set = guard::set_cookie(site.port, &cookie);
-            Ok(with_cookie(greeted(&operator, &request_token(&cookie)), &set))
+    let cookies = guard::shown(&headers, site.port).cookies;
+    match served.sign_in.attempt(name, password, cookies).await? {
+        Outcome::SignedIn(operator, keys) => {
+            // The secret is told here and never again.
+            let body = told(&json!({ "operator": operator, "secret": keys.secret.as_str() }))?;
+            let set = guard::set_cookie(&guard::cookie_name(&headers, site.port), &keys.cookie);
+            Ok(with_cookie(answered(StatusCode::OK, body), &set))
         }
         Outcome::Wrong => {
             let what = "The name or the password is wrong.";
@@ -131,17 +128,18 @@ async fn sign_in(State(site): State<Site>, headers: HeaderMap, body: Bytes) -> R
 }
 
 async fn sign_out(State(site): State<Site>, headers: HeaderMap) -> Result<Response, Refusal> {
-    let (signed_in, cookie) = site.may_change(&headers)?;
-    site.served()?.sessions.lock().end(&cookie);
-    info!(name: "operator_signed_out", operator = signed_in.operator, "an operator has signed out of the page");
-    Ok(with_cookie(answered(StatusCode::OK, "{}".into()), &guard::forget_cookie(site.port)))
+    let (operator, shown) = site.may_change(&headers)?;
+    site.served()?.sessions.lock().end(&shown);
+    info!(name: "operator_signed_out", operator, "an operator has signed out of the page");
+    let forget = guard::forget_cookie(&guard::cookie_name(&headers, site.port));
+    Ok(with_cookie(answered(StatusCode::OK, "{}".into()), &forget))
 }
 
 async fn operation(State(site): State<Site>, headers: HeaderMap, body: Bytes) -> Result<Response, Refusal> {
-    let (signed_in, _) = site.may_change(&headers)?;
+    let (operator, _) = site.may_change(&headers)?;
     let (served, operation) = (site.served()?, parsed::<Operation>(&body)?);
     let source = Arc::clone(&served.source);
-    served.operations.run(move || operation.run(&source, &signed_in.operator)).await??;
+    served.operations.run(move || operation.run(&source, &operator)).await??;
     Ok(answered(StatusCode::OK, "{}".into()))
 }
 
@@ -209,33 +207,23 @@ impl Site {
         })
     }
 
-    /// Who asks, where that is an operator who has signed in, with the session's cookie.
-    fn signed_in(&self, headers: &HeaderMap) -> Result<(SignedIn, Token), Refusal> {
+    /// Who asks, where that is an operator who has signed in, with what shows it.
+    fn signed_in(&self, headers: &HeaderMap) -> Result<(String, Shown), Refusal> {
         guard::check_site(headers)?;
         let served = self.served()?;
         if !served.catalog().has_operators() {
             return Err(no_operators());
         }
-        let cookie = guard::cookie(headers, self.port).ok_or_else(not_signed_in)?;
-        let activity = guard::activity(headers);
-        let found = served.sessions.lock().find(&cookie, served.catalog(), activity, Instant::now());
-        Ok((found.ok_or_else(not_signed_in)?, cookie))
+        let (shown, activity) = (guard::shown(headers, self.port), guard::activity(headers));
+        let operator = served.sessions.lock().find(&shown, served.catalog(), activity, Instant::now());
+        Ok((operator.ok_or_else(not_signed_in)?, shown))
     }
 
     /// The same, where the page itself wants something changed.
-    fn may_change(&self, headers: &HeaderMap) -> Result<(SignedIn, Token), Refusal> {
+    fn may_change(&self, headers: &HeaderMap) -> Result<(String, Shown), Refusal> {
         guard::check_origin(headers)?;
         guard::check_kind(headers)?;
-        let (signed_in, cookie) = self.signed_in(headers)?;
-        guard::check_token(headers, &signed_in)?;
-        Ok((signed_in, cookie))
-    }
-}
-
-fn greeted(operator: &str, request_token: &Token) -> Response {
-    match told(&json!({ "operator": operator, "token": request_token.as_str() })) {
-        Ok(body) => answered(StatusCode::OK, body),
-        Err(refusal) => refusal.into_response(),
+        self.signed_in(headers)
     }
 }
 

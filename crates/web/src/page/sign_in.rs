@@ -11,7 +11,7 @@ use tracing::{error, info};
 use zeroize::Zeroizing;
 
 use crate::flight::Unanswered;
-use crate::page::sessions::Sessions;
+use crate::page::sessions::{Keys, Sessions};
 use crate::page::throttle::Throttle;
 use crate::page::worker::Worker;
 
@@ -28,8 +28,8 @@ pub(crate) struct SignIn {
 
 /// What came of it.
 pub(crate) enum Outcome {
-    /// The session's cookie.
-    SignedIn(Token),
+    /// Who, and what the session is known by.
+    SignedIn(String, Keys),
     /// Name or password is wrong; which, nobody is told.
     Wrong,
     /// Too many have failed: it was not looked at, and is after this time.
@@ -43,12 +43,17 @@ impl SignIn {
         Ok(SignIn { worker: Worker::start("page-sign-in")?, catalog, throttle: Arc::default(), sessions })
     }
 
-    /// Tries a name and a password.
-    pub(crate) async fn attempt(&self, name: String, password: Zeroizing<String>) -> Result<Outcome, Unanswered> {
+    /// Tries a name and a password, of a browser that has these cookies.
+    pub(crate) async fn attempt(
+        &self,
+        name: String,
+        password: Zeroizing<String>,
+        cookies: Vec<Token>,
+    ) -> Result<Outcome, Unanswered> {
         let (catalog, throttle) = (self.catalog.clone(), Arc::clone(&self.throttle));
         let sessions = Arc::clone(&self.sessions);
         let name: String = name.chars().take(NAME_MAX).collect();
-        self.worker.run(move || judge(&catalog, &throttle, &sessions, &name, &password)).await
+        self.worker.run(move || judge(&catalog, &throttle, &sessions, (&name, &password), &cookies)).await
     }
 }
 
@@ -56,8 +61,8 @@ fn judge(
     catalog: &KnownCatalog,
     throttle: &Mutex<Throttle>,
     sessions: &Mutex<Sessions>,
-    name: &str,
-    password: &str,
+    (name, password): (&str, &str),
+    cookies: &[Token],
 ) -> Outcome {
     let wait = throttle.lock().wait(name, Instant::now());
     if !wait.is_zero() {
@@ -71,10 +76,10 @@ fn judge(
     };
     throttle.lock().succeeded(name);
     let operator = proved.name().to_owned();
-    match sessions.lock().begin(proved, Instant::now()) {
-        Ok(cookie) => {
+    match sessions.lock().begin(proved, cookies, catalog, Instant::now()) {
+        Ok(keys) => {
             info!(name: "operator_signed_in", operator, "an operator has signed in to the page");
-            Outcome::SignedIn(cookie)
+            Outcome::SignedIn(operator, keys)
         }
         Err(cause) => {
             error!(name: "randomness_missing", error = %cause, "nobody can sign in");
