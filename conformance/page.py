@@ -36,7 +36,7 @@ class Shown(multilane.Multilane):
     def __init__(self, wanted):
         super().__init__(wanted)
         self.page_port = free_port()
-        self.site = f"http://localhost:{self.page_port}"
+        self.site = f"http://127.0.0.1:{self.page_port}"
 
     def prepare(self):
         super().prepare()
@@ -62,7 +62,7 @@ class Client:
 
     def ask(self, path, body=None, **headers):
         """The status, what is said, and the headers. A body makes it a POST of the page's own."""
-        given = {"Host": f"localhost:{self.server.page_port}"}
+        given = {"Host": f"127.0.0.1:{self.server.page_port}"}
         if self.cookie:
             given["Cookie"] = self.cookie
         if self.secret:
@@ -135,7 +135,7 @@ def strangers(report, server):
         body = {"do": "switch-multichannel", "account": server.keeper, "on": False}
         refused = {
             "another host": (403, {"Host": "example.org"}), "another origin": (403, {"Origin": "http://example.org"}),
-            "another port": (403, {"Origin": "http://localhost:1"}), "no origin": (403, {"Origin": None}),
+            "another port": (403, {"Origin": "http://127.0.0.1:1"}), "no origin": (403, {"Origin": None}),
             "another site": (403, {"Sec_Fetch_Site": "cross-site"}), "another site of this machine": (403, {"Sec_Fetch_Site": "same-site"}),
             "no secret": (401, {"X_Page_Secret": None}), "another's secret": (401, {"X_Page_Secret": other.secret}),
             "no cookie": (401, {"Cookie": None}), "a form": (415, {"Content_Type": "application/x-www-form-urlencoded"}),

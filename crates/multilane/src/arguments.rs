@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use control::{AccountKind, AccountName, Dialect, Error, Region, Sku, UserName};
 use server::admin::AdvertisedAddress;
-use web::Collector;
+use web::{Collector, PageAt};
 
 use crate::compare::arguments::Compare;
 use crate::exposition;
@@ -198,9 +198,9 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "SECONDS", default_value_t = 60, requires = "otlp", value_parser = clap::value_parser!(u16).range(1..=3_600))]
     pub(crate) otlp_every: u16,
 
-    /// Have a page for operators, who sign in to watch and steer the server in a browser: at a port of this machine [default: nowhere]
+    /// Have a page for operators, who sign in to watch and steer the server in a browser: at a port of 127.0.0.1 and ::1 [default: nowhere]
     #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = page::place)]
-    pub(crate) page: Option<SocketAddr>,
+    pub(crate) page: Option<PageAt>,
 
     /// What the log is: text, json or journald [default: text, or journald where standard error is the journal]
     #[arg(long, value_name = "FORMAT", hide_possible_values = true)]

@@ -1,6 +1,7 @@
 //! Addresses that cannot be listened at, told as what the command line can do about that.
 
 use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
 
 use control::Error;
 
@@ -13,6 +14,11 @@ pub(crate) fn not_listening(what: &str, option: &str, cause: &io::Error) -> Erro
         _ => format!("see what the system says above, or choose another address with {option}"),
     };
     Error::machine(format!("{what}: {cause}"), remedy)
+}
+
+/// Addresses as people read them.
+pub(crate) fn joined(addresses: &[SocketAddr]) -> String {
+    addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(" and ")
 }
 
 #[cfg(test)]

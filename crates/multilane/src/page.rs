@@ -5,18 +5,25 @@ use std::net::SocketAddr;
 use control::{DataFolder, Error};
 use jiff::Timestamp;
 use tracing::info;
-use web::{Page, PageSource};
+use web::{Page, PageAt, PageSource};
 
 use crate::exposition;
-use crate::listening::not_listening;
+use crate::listening::{joined, not_listening};
 
 /// Listens, where that is wanted.
-pub(crate) fn listen(address: Option<SocketAddr>) -> Result<Option<Page>, Error> {
-    let Some(address) = address else { return Ok(None) };
-    let what = || format!("the page cannot be had at {address}");
-    let page = Page::listen(address).map_err(|cause| not_listening(&what(), "--page [ADDRESS:]PORT", &cause))?;
-    info!(name: "page_served", listen = %page.address(), "the page is there, for operators of this machine");
+pub(crate) fn listen(place: Option<PageAt>) -> Result<Option<Page>, Error> {
+    let Some(place) = place else { return Ok(None) };
+    let page = Page::listen(place).map_err(|failed| {
+        let what = format!("the page cannot be had at {}", failed.address);
+        not_listening(&what, "--page [ADDRESS:]PORT", &failed.cause)
+    })?;
+    info!(name: "page_served", listen = joined(page.addresses()), "the page is there, for operators of this machine");
     Ok(Some(page))
+}
+
+/// The address that people are told.
+pub(crate) fn address(page: &Page) -> SocketAddr {
+    page.addresses()[0]
 }
 
 /// The server that it is of serves.
@@ -25,17 +32,20 @@ pub(crate) fn serve(page: &Page, source: PageSource) -> Result<(), Error> {
 }
 
 /// Reads `[ADDRESS:]PORT` of this machine.
-pub(crate) fn place(text: &str) -> Result<SocketAddr, Error> {
+pub(crate) fn place(text: &str) -> Result<PageAt, Error> {
     let examples = "9446, or a loopback address and a port, such as 127.0.0.1:9446 or [::1]:9446";
+    if let Ok(port) = text.parse() {
+        return Ok(PageAt::Loopback(port));
+    }
     let place = exposition::place_of(text, "for the page", examples)?;
     if Page::is_for_machine(place) {
-        return Ok(place);
+        return Ok(PageAt::Address(place));
     }
     Err(Error::argument(
         format!(
             "the page is for this machine alone, and {place} is for others: passwords would cross the network in the clear"
         ),
-        "use a port, such as 9446, and reach it from elsewhere through an SSH tunnel: ssh -L 9446:localhost:9446 SERVER",
+        "use a port, such as 9446, and reach it from elsewhere through an SSH tunnel: ssh -L 9446:127.0.0.1:9446 SERVER",
     ))
 }
 
@@ -55,8 +65,10 @@ mod tests {
 
     #[test]
     fn the_page_is_for_this_machine_alone() {
-        assert_eq!(place("9446").unwrap().to_string(), "127.0.0.1:9446");
-        assert_eq!(place("[::1]:9446").unwrap().to_string(), "[::1]:9446");
+        assert_eq!(place("9446").unwrap(), PageAt::Loopback(9446));
+        for alone in ["127.0.0.1:9446", "[::1]:9446"] {
+            assert_eq!(place(alone).unwrap(), PageAt::Address(alone.parse().unwrap()));
+        }
         for other in ["0.0.0.0:9446", "192.0.2.7:9446", "[::]:9446", "[::ffff:192.0.2.7]:9446"] {
             let error = place(other).unwrap_err();
             assert!(error.what().contains("in the clear") && error.remedy().contains("ssh -L"), "{other}: {error}");

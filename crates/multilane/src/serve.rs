@@ -18,7 +18,7 @@ use serde::Serialize;
 use server::admin::{Advertise, Anonymous, AuditSink, Configuration, OwnAddresses, Sealing, Signing};
 use server::{Config, Server};
 use tracing::{error, info, warn};
-use web::{Metrics, Page, PageSource};
+use web::{Metrics, PageSource};
 
 use crate::arguments::{Serve, When, WhereAnonymous};
 use crate::audit;
@@ -26,7 +26,7 @@ use crate::data;
 use crate::departure::Departure;
 use crate::exposition;
 use crate::hints::{self, Hints};
-use crate::listening::not_listening;
+use crate::listening::{joined, not_listening};
 use crate::log::{Keep, Log};
 use crate::output::{self, Output};
 use crate::page;
@@ -66,7 +66,7 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
     let metrics = exposition::listen(arguments.metrics)?;
     let metrics_at = metrics.as_ref().map(Metrics::address);
     let page = page::listen(arguments.page)?;
-    let page_at = page.as_ref().map(Page::address);
+    let page_at = page.as_ref().map(page::address);
     let mut wishes = Wishes::new().map_err(|cause| unable("catch signals", &cause))?;
     let mut control = Control::new(&folder, catalog, overrides(arguments));
     let configuration = control.first_estate()?;
@@ -238,10 +238,6 @@ fn everywhere(port: u16) -> Vec<SocketAddr> {
     }
     let apart = fs::read_to_string("/proc/sys/net/ipv6/bindv6only").is_ok_and(|text| text.trim() == "1");
     if apart { vec![v4, v6] } else { vec![v6] }
-}
-
-fn joined(addresses: &[SocketAddr]) -> String {
-    addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(" and ")
 }
 
 fn not_started(cause: &io::Error) -> Error {

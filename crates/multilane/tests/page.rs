@@ -109,6 +109,11 @@ fn the_page_is_shown_and_a_taken_port_or_an_address_of_others_is_refused() {
     let refused = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.code() == Some(1) && output.stdout.is_empty(), "{refused}");
     assert!(refused.contains(&format!("the page cannot be had at 127.0.0.1:{port}")), "{refused}");
+    if let Ok(taken) = TcpListener::bind("[::1]:0") {
+        let port = taken.local_addr().unwrap().port().to_string();
+        let refused = other.refused(&["serve", "--listen", "127.0.0.1:0", "--page", &port], 1);
+        assert!(refused.contains(&format!("the page cannot be had at [::1]:{port}")), "{refused}");
+    }
     assert!(refused.contains("choose another port with --page [ADDRESS:]PORT"), "{refused}");
     assert!(other.refused(&["serve", "--page", "192.0.2.7:9446"], 2).contains("ssh -L"));
 }

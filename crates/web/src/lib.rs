@@ -20,7 +20,8 @@ use crate::metrics::Audience;
 use crate::source::Stages;
 use tracing::warn;
 
-pub use crate::page::{Page, PageSource, PathOf};
+pub use crate::http::NotListening;
+pub use crate::page::{Page, PageAt, PageSource, PathOf};
 pub use crate::push::{Collector, NoCollector, Push};
 pub use crate::source::Source;
 
@@ -34,7 +35,7 @@ impl Metrics {
     /// Listens, and says that the server starts. Port 0 takes a free one. Fails where the address cannot be had, or no thread.
     pub fn listen(address: SocketAddr) -> io::Result<Self> {
         let stages = Stages::default();
-        let listening = Listening::on(address)?;
+        let listening = Listening::on(address).map_err(|failed| failed.cause)?;
         let for_machine = listening.address().ip().to_canonical().is_loopback();
         let audience = if for_machine { Audience::Machine } else { Audience::Network };
         let server = Server::start("metrics-http", listening, metrics::pages(&stages, audience)?, not_accepted)?;
@@ -43,7 +44,7 @@ impl Metrics {
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
-        self.server.address()
+        self.server.addresses()[0]
     }
 
     /// The server serves from now on, and is told of.

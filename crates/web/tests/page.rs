@@ -3,7 +3,7 @@
 mod asking;
 mod fake;
 
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use control::{Catalog, Control, DataFolder, Error, Explain, LogFilter, Operation
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use web::{Page, PageSource};
+use web::{Page, PageAt, PageSource};
 
 use crate::asking::{Answer, ask};
 use crate::fake::Fake;
@@ -48,7 +48,7 @@ impl Explain for Nothing {
 }
 
 fn page() -> Page {
-    Page::listen("127.0.0.1:0".parse().unwrap()).unwrap()
+    Page::listen(PageAt::Address("127.0.0.1:0".parse().unwrap())).unwrap()
 }
 
 /// A page of which the operators ann and bob may see everything.
@@ -90,7 +90,7 @@ fn without_operators(fake: Fake) -> Served {
 
 impl Served {
     fn address(&self) -> SocketAddr {
-        self.page.address()
+        self.page.addresses()[0]
     }
 
     fn read_catalog(&self) {
@@ -411,9 +411,33 @@ fn who_takes_no_answer_keeps_nobody_else_waiting() {
 #[test]
 fn the_page_is_there_before_the_server_and_for_this_machine_alone() {
     let page = page();
-    let answer = ask(page.address(), &["GET /api/session HTTP/1.1", "Host: localhost"]).unwrap();
+    let [address] = page.addresses() else { panic!("{:?}", page.addresses()) };
+    let answer = ask(*address, &["GET /api/session HTTP/1.1", "Host: localhost"]).unwrap();
     assert!(answer.status == 503 && answer.body.contains("The server starts."), "{answer:?}");
-    let again = Page::listen(page.address()).err().unwrap();
-    assert_eq!(again.kind(), std::io::ErrorKind::AddrInUse);
-    assert!(Page::listen("0.0.0.0:0".parse().unwrap()).is_err());
+    let again = Page::listen(PageAt::Address(*address)).err().unwrap();
+    assert_eq!(again.cause.kind(), std::io::ErrorKind::AddrInUse);
+    assert!(Page::listen(PageAt::Address("0.0.0.0:0".parse().unwrap())).is_err());
+}
+
+/// Browsers try ::1 first where they are told `localhost`: whoever listens there would be told the password.
+#[test]
+fn a_port_alone_is_that_of_both_loopback_addresses_or_of_none() {
+    let page = Page::listen(PageAt::Loopback(0)).unwrap();
+    let port = page.addresses()[0].port();
+    let Some(other) = page.addresses().get(1) else {
+        let no_ipv6 = TcpListener::bind("[::1]:0").is_err();
+        assert!(no_ipv6, "the machine has ::1, and the page is not there");
+        return;
+    };
+    assert_eq!(*other, SocketAddr::from((std::net::Ipv6Addr::LOCALHOST, port)));
+    for address in page.addresses() {
+        assert_eq!(ask(*address, &["GET / HTTP/1.1", "Host: localhost"]).unwrap().status, 200, "{address}");
+    }
+    drop(page);
+    for taken in ["[::1]:0", "127.0.0.1:0"] {
+        let taken = TcpListener::bind(taken).unwrap();
+        let address = taken.local_addr().unwrap();
+        let refused = Page::listen(PageAt::Loopback(address.port())).err().unwrap();
+        assert_eq!((refused.address, refused.cause.kind()), (address, std::io::ErrorKind::AddrInUse));
+    }
 }

@@ -1,8 +1,10 @@
 //! Taking connections, each within the bounds.
 
+use std::future::poll_fn;
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use axum::Router;
@@ -22,18 +24,19 @@ use crate::http::visitors::{Visit, Visitors};
 /// The pause after an accept that failed, so that a full table of descriptors does not spin the thread.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Answers who connects, for ever.
-pub(super) async fn serve(socket: TcpListener, pages: Router, limits: Limits, not_accepted: fn(&io::Error)) {
-    let listener = match tokio::net::TcpListener::from_std(socket) {
-        Ok(listener) => listener,
+/// Answers who connects to one of these, for ever.
+pub(super) async fn serve(sockets: Vec<TcpListener>, pages: Router, limits: Limits, not_accepted: fn(&io::Error)) {
+    let listeners = sockets.into_iter().map(tokio::net::TcpListener::from_std).collect::<io::Result<Vec<_>>>();
+    let mut listeners = match listeners {
+        Ok(listeners) => listeners,
         Err(cause) => return not_accepted(&cause),
     };
     let [served, refused] = [limits.served, limits.refused].map(|count| Arc::new(Semaphore::new(count)));
     let visitors = Arc::<Visitors>::default();
     let come_again = Router::new().fallback(come_again);
     loop {
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
+        let stream = match accept(&mut listeners).await {
+            Ok(stream) => stream,
             Err(cause) => {
                 not_accepted(&cause);
                 sleep(PAUSE).await;
@@ -48,6 +51,17 @@ pub(super) async fn serve(socket: TcpListener, pages: Router, limits: Limits, no
             tokio::spawn(attend(stream, come_again.clone(), limits, limits.refused_within, (place, None)));
         }
     }
+}
+
+/// The next who connects. They take turns, so that many at one keep nobody from the other.
+async fn accept(listeners: &mut [tokio::net::TcpListener]) -> io::Result<TcpStream> {
+    listeners.rotate_left(1);
+    poll_fn(|context| {
+        let mut polls = listeners.iter().map(|listener| listener.poll_accept(context));
+        polls.find(Poll::is_ready).unwrap_or(Poll::Pending)
+    })
+    .await
+    .map(|(stream, _)| stream)
 }
 
 /// A place to be served at: where there is none free, that of who keeps others from it.
@@ -114,7 +128,7 @@ mod tests {
         let limits = Limits { served: 1, refused: 1, ..limits };
         thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(serve(socket, pages, limits, |_| ()));
+            runtime.block_on(serve(vec![socket], pages, limits, |_| ()));
         });
         address
     }

@@ -6,7 +6,7 @@ mod limits;
 mod visitors;
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::thread::{self, JoinHandle};
 
 use axum::Router;
@@ -19,32 +19,74 @@ use self::limits::Limits;
 /// How much later than a shard the thread gets a core, as nice(1) has it: who asks without end takes none from clients.
 pub(crate) const NICENESS: i32 = 10;
 
-/// An address that is listened on, with nobody there yet.
+/// Ports that are tried where any will do that is free at two addresses.
+const FREE_PORTS_TRIED: usize = 16;
+
+/// Addresses that are listened on, with nobody there yet; at least one.
 pub(crate) struct Listening {
-    socket: TcpListener,
-    address: SocketAddr,
+    sockets: Vec<TcpListener>,
+    addresses: Vec<SocketAddr>,
+}
+
+/// An address that cannot be listened on.
+#[derive(Debug, thiserror::Error)]
+#[error("{cause}")]
+pub struct NotListening {
+    /// Which one.
+    pub address: SocketAddr,
+    /// Why.
+    #[source]
+    pub cause: io::Error,
 }
 
 /// A running server. It ends when this is dropped.
 pub(crate) struct Server {
-    address: SocketAddr,
+    addresses: Vec<SocketAddr>,
     end: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Listening {
     /// Listens. Port 0 takes a free one.
-    pub(crate) fn on(address: SocketAddr) -> io::Result<Self> {
-        let socket = TcpListener::bind(address)?;
-        socket.set_nonblocking(true)?;
-        let address = socket.local_addr()?;
-        Ok(Listening { socket, address })
+    pub(crate) fn on(address: SocketAddr) -> Result<Self, NotListening> {
+        let listen = || {
+            let socket = TcpListener::bind(address)?;
+            socket.set_nonblocking(true)?;
+            let address = socket.local_addr()?;
+            Ok(Listening { sockets: vec![socket], addresses: vec![address] })
+        };
+        listen().map_err(|cause| NotListening { address, cause })
     }
 
-    /// The address, which is for this machine alone where it is a loopback address.
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
+    /// Listens on this port of both loopback addresses, so that nobody else answers for `localhost` at the other one: browsers try ::1 first. Where the
+    /// machine has no ::1, on that of 127.0.0.1.
+    pub(crate) fn on_loopback(port: u16) -> Result<Self, NotListening> {
+        let mut tried = 1;
+        loop {
+            let mut listening = Listening::on((Ipv4Addr::LOCALHOST, port).into())?;
+            match Listening::on((Ipv6Addr::LOCALHOST, listening.address().port()).into()) {
+                Ok(other) => {
+                    listening.sockets.extend(other.sockets);
+                    listening.addresses.extend(other.addresses);
+                    return Ok(listening);
+                }
+                Err(missing) if is_missing(&missing.cause) => return Ok(listening),
+                Err(_) if port == 0 && tried < FREE_PORTS_TRIED => tried += 1,
+                Err(taken) => return Err(taken),
+            }
+        }
     }
+
+    /// The address, the first where there are two, which is for this machine alone where it is a loopback address.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.addresses[0]
+    }
+}
+
+/// True where the machine has no such address.
+fn is_missing(cause: &io::Error) -> bool {
+    cause.kind() == io::ErrorKind::AddrNotAvailable
+        || cause.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error())
 }
 
 impl Server {
@@ -55,7 +97,7 @@ impl Server {
         pages: Router,
         not_accepted: fn(&io::Error),
     ) -> io::Result<Self> {
-        let Listening { socket, address } = listening;
+        let Listening { sockets, addresses } = listening;
         let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
         let (end, ended) = oneshot::channel::<()>();
         let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
@@ -63,17 +105,17 @@ impl Server {
             let _ = rustix::process::nice(NICENESS);
             runtime.block_on(async {
                 tokio::select! {
-                    () = accept::serve(socket, pages, Limits::of_this_process(), not_accepted) => {}
+                    () = accept::serve(sockets, pages, Limits::of_this_process(), not_accepted) => {}
                     _ = ended => {}
                 }
             });
         })?;
-        Ok(Server { address, end: Some(end), thread: Some(thread) })
+        Ok(Server { addresses, end: Some(end), thread: Some(thread) })
     }
 
     /// Where it listens.
-    pub(crate) fn address(&self) -> SocketAddr {
-        self.address
+    pub(crate) fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
     }
 }
 

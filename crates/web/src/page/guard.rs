@@ -114,7 +114,7 @@ pub(crate) fn check_host(request: &Request) -> Result<(), Refusal> {
         return Ok(());
     }
     let what = "This page is for this machine alone.";
-    Err(Refusal::new(StatusCode::FORBIDDEN, what, "Name localhost or a loopback address."))
+    Err(Refusal::new(StatusCode::FORBIDDEN, what, "Ask for it at 127.0.0.1."))
 }
 
 fn from_elsewhere() -> Refusal {

@@ -26,7 +26,7 @@ use parking_lot::Mutex;
 use tracing::warn;
 
 use crate::flight::Flight;
-use crate::http::{Listening, Server};
+use crate::http::{Listening, NotListening, Server};
 use crate::page::readings::Readings;
 use crate::page::recent::Recent;
 use crate::page::sessions::Sessions;
@@ -53,16 +53,30 @@ struct Served {
     sessions: Arc<Mutex<Sessions>>,
 }
 
+/// Where a page is to be had: on this machine, and nowhere else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageAt {
+    /// This port of 127.0.0.1 and, where the machine has it, of ::1. Port 0 takes one that is free at both.
+    Loopback(u16),
+    /// This address alone, which has to be a loopback address.
+    Address(SocketAddr),
+}
+
 impl Page {
-    /// Listens, and says that the server starts. Port 0 takes a free one. Fails where the address is no loopback address, or cannot be had.
-    pub fn listen(address: SocketAddr) -> io::Result<Self> {
-        if !Page::is_for_machine(address) {
-            return Err(io::Error::new(ErrorKind::InvalidInput, "the page is for this machine alone"));
-        }
-        let served: Arc<OnceLock<Served>> = Arc::default();
-        let listening = Listening::on(address)?;
-        let routes = routes::all(&served, listening.address().port());
-        let server = Server::start("page-http", listening, routes, not_accepted)?;
+    /// Listens, and says that the server starts. Fails where the address is no loopback address, or one cannot be had.
+    pub fn listen(place: PageAt) -> Result<Self, NotListening> {
+        let listening = match place {
+            PageAt::Loopback(port) => Listening::on_loopback(port)?,
+            PageAt::Address(address) if Page::is_for_machine(address) => Listening::on(address)?,
+            PageAt::Address(address) => {
+                let cause = io::Error::new(ErrorKind::InvalidInput, "the page is for this machine alone");
+                return Err(NotListening { address, cause });
+            }
+        };
+        let (served, address) = (Arc::<OnceLock<Served>>::default(), listening.address());
+        let routes = routes::all(&served, address.port());
+        let server = Server::start("page-http", listening, routes, not_accepted);
+        let server = server.map_err(|cause| NotListening { address, cause })?;
         Ok(Page { served, server })
     }
 
@@ -71,9 +85,9 @@ impl Page {
         address.ip().to_canonical().is_loopback()
     }
 
-    /// Where it listens.
-    pub fn address(&self) -> SocketAddr {
-        self.server.address()
+    /// Where it listens: that which people are told is the first.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        self.server.addresses()
     }
 
     /// The server serves from now on, and is shown. Fails where there are no threads.
