@@ -1,6 +1,7 @@
 //! What operators have a running server do, by a command or on the page. Each is logged with who wanted it.
 
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use server::admin::{Admin, Multichannel};
@@ -8,6 +9,10 @@ use tracing::info;
 
 use crate::reload::reload;
 use crate::{AccountChanges, AccountName, Catalog, Control, DataFolder, Error, LimitChanges, ShareChanges, ShareName};
+
+/// How long a change waits for programs that hold the catalog: less than who asks for it waits for an answer, so that what is said to have failed is not
+/// done later.
+const CATALOG_WAIT: Duration = Duration::from_secs(4);
 
 /// Who wants something done.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +55,7 @@ impl Operations {
     /// Changes a share's limits in the catalog, and has the server take that up.
     pub fn change_limits(&self, by: By<'_>, share: &ShareName, limits: LimitChanges) -> Result<(), Error> {
         let changes = ShareChanges { limits, ..ShareChanges::default() };
-        let share = Catalog::reopen(&self.folder)?.update_share(share, &changes)?;
+        let share = Catalog::reopen_within(&self.folder, CATALOG_WAIT)?.update_share(share, &changes)?;
         info!(name: "limits_changed", operator = by.name(), share = share.name, "an operator has changed a share's limits");
         self.take_up()
     }
@@ -58,7 +63,7 @@ impl Operations {
     /// Lets the sessions of an account have several channels, or no longer, and has the server take that up.
     pub fn switch_multichannel(&self, by: By<'_>, account: &AccountName, to: Multichannel) -> Result<(), Error> {
         let changes = AccountChanges { multichannel: Some(to), ..AccountChanges::default() };
-        Catalog::reopen(&self.folder)?.update_account(account, changes)?;
+        Catalog::reopen_within(&self.folder, CATALOG_WAIT)?.update_account(account, changes)?;
         let is_on = to == Multichannel::On;
         info!(name: "multichannel_switched", operator = by.name(), account = account.as_str(), on = is_on, "an operator has switched multichannel");
         self.take_up()

@@ -46,7 +46,8 @@ async function ask(path, options = {}) {
   try {
     answer = await fetch(path, { ...options, headers, credentials: "same-origin", cache: "no-store", signal: AbortSignal.timeout(PATIENCE) });
   } catch {
-    throw new Refused(0, "The server does not answer.", "It is asked again by itself.");
+    const remedy = options.method === "POST" ? "It may have been done or not: look." : "It is asked again by itself.";
+    throw new Refused(0, "The server does not answer.", remedy);
   }
   const said = await answer.json().catch(() => null);
   if (answer.ok && said !== null) return said;

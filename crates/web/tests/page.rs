@@ -6,7 +6,7 @@ mod fake;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use control::{Catalog, Control, DataFolder, Error, Explain, LogFilter, Operations, Overrides, first_start};
 use parking_lot::Mutex;
@@ -23,9 +23,9 @@ const PASSWORD: &str = "correct horse battery";
 struct Served {
     page: Page,
     fake: Arc<Fake>,
-    catalog: Catalog,
+    catalog: Mutex<Catalog>,
     control: Arc<Mutex<Control>>,
-    _place: TempDir,
+    place: TempDir,
 }
 
 /// Logs what everybody logs, and knows no cause of anything.
@@ -53,9 +53,9 @@ fn page() -> Page {
 
 /// A page of which the operators ann and bob may see everything.
 fn served(fake: Fake) -> Served {
-    let mut served = without_operators(fake);
+    let served = without_operators(fake);
     for name in ["ann", "bob"] {
-        served.catalog.create_operator(&name.parse().unwrap(), PASSWORD).unwrap();
+        served.catalog.lock().create_operator(&name.parse().unwrap(), PASSWORD).unwrap();
     }
     served.read_catalog();
     served
@@ -85,7 +85,7 @@ fn without_operators(fake: Fake) -> Served {
         since: "2026-11-29T13:14:50Z".to_owned(),
     };
     page.serve(source).unwrap();
-    Served { page, fake, catalog, control, _place: place }
+    Served { page, fake, catalog: Mutex::new(catalog), control, place }
 }
 
 impl Served {
@@ -275,7 +275,7 @@ fn cookies_that_another_port_has_set_neither_lock_out_nor_let_in() {
 #[test]
 fn what_is_to_be_done_is_whole_and_what_is_refused_says_why() {
     let served = served(Fake { sessions: 9, ..Fake::default() });
-    let share = || served.catalog.shares().unwrap().remove(0);
+    let share = || served.catalog.lock().shares().unwrap().remove(0);
     assert!(share().limits.iops_max.is_none());
     let ann = served.signed_in("ann");
     let gone = ann.operate(&close("10"));
@@ -299,9 +299,56 @@ fn what_is_to_be_done_is_whole_and_what_is_refused_says_why() {
     );
 }
 
+/// The lock that programs have while they open the catalog.
+fn hold_catalog(served: &Served) -> std::fs::File {
+    let lock = std::fs::File::options().write(true).open(served.place.path().join("catalog.lock")).unwrap();
+    lock.lock().unwrap();
+    lock
+}
+
+#[test]
+fn a_change_that_is_refused_for_a_catalog_that_others_hold_is_not_done_later_and_closing_waits_for_none() {
+    let served = served(Fake { sessions: 9, ..Fake::default() });
+    let ann = served.signed_in("ann");
+    let held = hold_catalog(&served);
+    let change = json!({ "do": "change-limits", "share": "share", "iops_max": 1_000 });
+    std::thread::scope(|scope| {
+        let began = Instant::now();
+        let changing = scope.spawn(|| ann.operate(&change));
+        assert_eq!(ann.operate(&close("7")).status, 200);
+        assert!(!changing.is_finished(), "closing has waited for the catalog");
+        let refused = changing.join().unwrap();
+        assert_eq!(refused.status, 500, "{refused:?}");
+        assert!(began.elapsed().as_secs() < 8, "who asks is answered before the connection ends");
+    });
+    drop(held);
+    assert_eq!(ann.operate(&json!({ "do": "change-limits", "share": "share", "mibps_max": 7 })).status, 200);
+    assert!(served.catalog.lock().shares().unwrap().remove(0).limits.iops_max.is_none(), "it was done later");
+}
+
+#[test]
+fn what_waits_for_its_turn_is_not_done_for_who_has_signed_out_since() {
+    let served = served(Fake::default());
+    let (ann, bob) = (served.signed_in("ann"), served.signed_in("bob"));
+    let held = hold_catalog(&served);
+    let change = |name: &str| json!({ "do": "change-limits", "share": "share", name: 100 });
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| bob.operate(&change("iops_max")));
+        // Until that one has its turn, and the other waits for it.
+        std::thread::sleep(Duration::from_millis(300));
+        let second = scope.spawn(|| ann.operate(&change("mibps_max")));
+        std::thread::sleep(Duration::from_millis(300));
+        assert_eq!(ann.post("/api/sign-out", "{}").status, 200);
+        drop(held);
+        assert_eq!((first.join().unwrap().status, second.join().unwrap().status), (200, 401));
+    });
+    let limits = served.catalog.lock().shares().unwrap().remove(0).limits;
+    assert!(limits.iops_max.is_some() && limits.mibps_max.is_none());
+}
+
 #[test]
 fn sessions_end_with_their_operator_or_password_and_by_signing_out() {
-    let mut served = served(Fake::default());
+    let served = served(Fake::default());
     let cookies: Vec<(String, String)> = ["ann", "ann", "bob"]
         .map(|name| served.signed_in(name))
         .map(|one| (one.cookie.clone(), one.secret.clone()))
@@ -314,10 +361,10 @@ fn sessions_end_with_their_operator_or_password_and_by_signing_out() {
     let answer = out.post("/api/sign-out", "{}");
     assert!(answer.status == 200 && answer.head.contains("max-age=0"), "{answer:?}");
     assert!(!is_in(&served, 0) && is_in(&served, 1), "of two sessions of one operator one is ended");
-    served.catalog.set_operator_password(&"ann".parse().unwrap(), PASSWORD).unwrap();
+    served.catalog.lock().set_operator_password(&"ann".parse().unwrap(), PASSWORD).unwrap();
     served.read_catalog();
     assert!(!is_in(&served, 1) && is_in(&served, 2));
-    served.catalog.delete_operator(&"bob".parse().unwrap()).unwrap();
+    served.catalog.lock().delete_operator(&"bob".parse().unwrap()).unwrap();
     served.read_catalog();
     assert!(!is_in(&served, 2));
 }

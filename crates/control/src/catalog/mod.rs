@@ -16,7 +16,7 @@ use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use rusqlite::{
@@ -77,18 +77,27 @@ pub(crate) struct Snapshot {
 impl Catalog {
     /// Opens the catalog of `folder`, making it where it is missing and raising it to this program's schema.
     pub fn open(folder: &DataFolder) -> Result<Self, Error> {
-        Self::open_or(folder, Missing::IsMade)
+        Self::open_or(folder, Missing::IsMade, WAIT_MAX)
     }
 
     /// Opens the catalog that is there while a server runs. None is made: it would have nobody who may sign in.
     pub(crate) fn reopen(folder: &DataFolder) -> Result<Self, Error> {
-        Self::open_or(folder, Missing::IsRefused)
+        Self::reopen_within(folder, WAIT_MAX)
     }
 
-    fn open_or(folder: &DataFolder, missing: Missing) -> Result<Self, Error> {
+    /// The same for who waits for other programs for so long at most, until it is open and for the first change.
+    pub(crate) fn reopen_within(folder: &DataFolder, wait: Duration) -> Result<Self, Error> {
+        let until = Instant::now() + wait;
+        let catalog = Self::open_or(folder, Missing::IsRefused, wait)?;
+        catalog.connection.busy_timeout(until.saturating_duration_since(Instant::now()))?;
+        Ok(catalog)
+    }
+
+    fn open_or(folder: &DataFolder, missing: Missing, wait: Duration) -> Result<Self, Error> {
         let path = folder.catalog();
+        let until = Instant::now() + wait;
         // One program at a time: SQLite does not wait for another that is changing the journal's mode.
-        let turn = folder.turn_to_open(WAIT_MAX)?;
+        let turn = folder.turn_to_open(wait)?;
         refuse_emptied(folder, &path, missing)?;
         let made = match missing {
             Missing::IsMade => make_private(&path),
@@ -104,11 +113,12 @@ impl Catalog {
                 "try again",
             ));
         }
-        let prepared = prepare(&mut connection, missing);
+        let prepared = prepare(&mut connection, missing, until.saturating_duration_since(Instant::now()));
         prepared.map_err(|error| if error.is_busy() { folder::held(&path) } else { error })?;
         drop(turn);
         let catalog = Catalog { connection, folder: folder.path().to_owned(), file };
         catalog.forget_rest();
+        catalog.connection.busy_timeout(WAIT_MAX)?;
         Ok(catalog)
     }
 
@@ -192,8 +202,8 @@ impl FileIdentity {
     }
 }
 
-fn prepare(connection: &mut Connection, missing: Missing) -> Result<(), Error> {
-    connection.busy_timeout(WAIT_MAX)?;
+fn prepare(connection: &mut Connection, missing: Missing, wait: Duration) -> Result<(), Error> {
+    connection.busy_timeout(wait)?;
     keep_log(connection)?;
     if missing == Missing::IsRefused && schema::version(connection)? == 0 {
         return Err(Error::machine("the file that is catalog.db now holds no catalog", RESTORE));

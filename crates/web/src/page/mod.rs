@@ -48,7 +48,10 @@ struct Served {
     source: Arc<PageSource>,
     readings: Flight<Readings>,
     slow: Flight<Slow>,
-    operations: Worker,
+    /// Closing sessions and files, which waits for nothing,
+    closing: Worker,
+    /// and changes of the catalog, which may wait for other programs.
+    changes: Worker,
     sign_in: SignIn,
     sessions: Arc<Mutex<Sessions>>,
 }
@@ -106,7 +109,8 @@ impl Served {
         Ok(Served {
             readings: Flight::start("page-read", Readings { source: Arc::clone(&source), recent })?,
             slow: Flight::start("page-slow", Slow(Arc::clone(&source)))?,
-            operations: Worker::start("page-operate")?,
+            closing: Worker::start("page-close")?,
+            changes: Worker::start("page-change")?,
             sign_in: SignIn::start(source.catalog.clone(), Arc::clone(&sessions))?,
             sessions,
             source,

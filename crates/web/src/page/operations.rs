@@ -1,4 +1,4 @@
-//! What operators do on the page. All of it is one request of JSON, with the session's token, and is done by a thread of its own.
+//! What operators do on the page. All of it is one request of JSON, with the session's secret; closing is done by one thread, and what may wait for the catalog by another.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -39,6 +39,14 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
+    /// Whether it closes something, for which nothing has to be waited.
+    pub(crate) fn is_closing(&self) -> bool {
+        match self {
+            Operation::CloseSession { .. } | Operation::CloseOpen { .. } => true,
+            Operation::ChangeLimits { .. } | Operation::SwitchMultichannel { .. } => false,
+        }
+    }
+
     /// Does it, as what `operator` wanted.
     pub(crate) fn run(self, source: &Arc<PageSource>, operator: &str) -> Result<(), Error> {
         let (operations, by) = (&source.operations, By::Operator(operator));

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Bytes;
@@ -17,10 +17,11 @@ use serde_json::json;
 use tracing::info;
 use zeroize::Zeroizing;
 
+use crate::flight::Unanswered;
 use crate::page::answer::{Refusal, answered, told};
 use crate::page::operations::Operation;
 use crate::page::readings::Question;
-use crate::page::sessions::Shown;
+use crate::page::sessions::{Activity, Shown};
 use crate::page::sign_in::Outcome;
 use crate::page::slow::{self, Span};
 use crate::page::{Served, assets, guard};
@@ -29,6 +30,8 @@ use crate::page::{Served, assets, guard};
 const BODY_MAX: usize = 16 << 10;
 /// Characters of what is searched for, or named.
 const TEXT_MAX: usize = 256;
+/// How long what is to be done waits for its turn. With what it may wait for then, it is less than who asks waits for an answer.
+const BEGINS_WITHIN: Duration = Duration::from_secs(3);
 const FOR_A_YEAR: &str = "private, max-age=31536000, immutable";
 
 /// The page of a server, which may not serve yet.
@@ -136,10 +139,19 @@ async fn sign_out(State(site): State<Site>, headers: HeaderMap) -> Result<Respon
 }
 
 async fn operation(State(site): State<Site>, headers: HeaderMap, body: Bytes) -> Result<Response, Refusal> {
-    let (operator, _) = site.may_change(&headers)?;
+    let (_, shown) = site.may_change(&headers)?;
     let (served, operation) = (site.served()?, parsed::<Operation>(&body)?);
-    let source = Arc::clone(&served.source);
-    served.operations.run(move || operation.run(&source, &operator)).await??;
+    let (source, sessions, asked) = (Arc::clone(&served.source), Arc::clone(&served.sessions), Instant::now());
+    let worker = if operation.is_closing() { &served.closing } else { &served.changes };
+    let done = worker.run(move || {
+        if asked.elapsed() > BEGINS_WITHIN {
+            return Err(Refusal::from(Unanswered::Busy));
+        }
+        // The session may have ended since.
+        let operator = sessions.lock().find(&shown, &source.catalog, Activity::PageAlone, Instant::now());
+        operation.run(&source, &operator.ok_or_else(not_signed_in)?).map_err(Refusal::from)
+    });
+    done.await??;
     Ok(answered(StatusCode::OK, "{}".into()))
 }
 

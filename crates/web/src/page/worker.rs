@@ -26,14 +26,18 @@ impl Worker {
         Ok(Worker(sender))
     }
 
-    /// Does `work` there. It is done, too, where nobody waits for it any more.
+    /// Does `work` there. It is not begun where nobody waits for it any more, and ended where it was begun.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Unanswered> {
         let (tell, told) = oneshot::channel();
-        // Who has gone is not told.
-        let work = Box::new(move || _ = tell.send(work()));
+        // Who has gone was told that it failed, or nothing.
+        let work = Box::new(move || {
+            if !tell.is_closed() {
+                let _ = tell.send(work());
+            }
+        });
         self.0.try_send(work).map_err(|cause| match cause {
             TrySendError::Full(_) => Unanswered::Busy,
             TrySendError::Disconnected(_) => Unanswered::Ended,
@@ -70,6 +74,28 @@ mod tests {
                 assert_eq!(one.await, Ok(number));
             }
         });
+    }
+
+    #[test]
+    fn work_whose_asker_has_gone_is_not_done() {
+        let worker = Worker::start("test").unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let ((begun, begins), (lets, let_go)) = (mpsc::channel(), mpsc::channel::<()>());
+        let (done, does) = mpsc::channel();
+        runtime.block_on(async {
+            let mut first = Box::pin(worker.run(move || {
+                begun.send(()).unwrap();
+                let _ = let_go.recv();
+            }));
+            assert!(poll(&mut first));
+            begins.recv().unwrap();
+            let mut gone = Box::pin(worker.run(move || done.send(())));
+            assert!(poll(&mut gone));
+            drop(gone);
+            drop(lets);
+            worker.run(|| ()).await.unwrap();
+        });
+        assert!(does.recv().is_err(), "it was done all the same");
     }
 
     /// Whether it waits.
