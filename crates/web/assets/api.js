@@ -9,6 +9,8 @@ for (const event of ["pointerdown", "keydown"]) {
 
 // How long an answer may take.
 const PATIENCE = 15000;
+// How often something is asked where the server has no place for it just now.
+const TRIES = 4;
 
 // Why something was not answered, or not done.
 export class Refused extends Error {
@@ -37,7 +39,19 @@ function keep(what) {
   }
 }
 
+// Asks, and once more where there was no place: then nothing was done.
 async function ask(path, options = {}) {
+  for (let tried = 1; ; tried += 1) {
+    try {
+      return await asked(path, options);
+    } catch (refused) {
+      if (refused.status !== 503 || tried === TRIES) throw refused;
+      await new Promise((go) => { setTimeout(go, 1000); });
+    }
+  }
+}
+
+async function asked(path, options) {
   const headers = { ...options.headers };
   if (secret) headers["X-Page-Secret"] = secret;
   if (!touched) headers["X-Untouched"] = "1";

@@ -15,7 +15,7 @@ mod text;
 use std::io;
 use std::net::SocketAddr;
 
-use crate::http::{Listening, Server};
+use crate::http::{Listening, Pages, Server};
 use crate::metrics::Audience;
 use crate::source::Stages;
 use tracing::warn;
@@ -38,7 +38,8 @@ impl Metrics {
         let listening = Listening::on(address).map_err(|failed| failed.cause)?;
         let for_machine = listening.address().ip().to_canonical().is_loopback();
         let audience = if for_machine { Audience::Machine } else { Audience::Network };
-        let server = Server::start("metrics-http", listening, metrics::pages(&stages, audience)?, not_accepted)?;
+        let pages = Pages::of(metrics::pages(&stages, audience)?);
+        let server = Server::start("metrics-http", listening, pages, not_accepted)?;
         Ok(Metrics { stages, server })
     }
 

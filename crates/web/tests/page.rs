@@ -456,6 +456,38 @@ fn who_takes_no_answer_keeps_nobody_else_waiting() {
 }
 
 #[test]
+fn who_says_half_of_what_it_wants_leaves_its_place_to_others_and_who_has_none_is_told_safely() {
+    let served = served(Fake { shares: 1, ..Fake::default() });
+    let half = format!(
+        "POST /api/sign-in HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{{",
+        host = served.host()
+    );
+    let halves: Vec<TcpStream> = (0..80)
+        .map(|_| {
+            let mut stream = TcpStream::connect(served.address()).unwrap();
+            std::io::Write::write_all(&mut stream, half.as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    let until = Instant::now() + Duration::from_secs(4);
+    loop {
+        let answer = served.get("/", &[]);
+        if answer.status == 200 {
+            break;
+        }
+        assert_eq!(answer.status, 503, "{answer:?}");
+        for line in
+            ["content-security-policy: default-src 'none'", "nosniff", "refresh: 1", "retry-after: 1", "no-store"]
+        {
+            assert!(answer.head.contains(line), "{line}: {answer:?}");
+        }
+        assert!(answer.body.contains("Too many ask at once."), "{answer:?}");
+        assert!(Instant::now() < until, "who says half keeps others out");
+    }
+    drop(halves);
+}
+
+#[test]
 fn the_page_is_there_before_the_server_and_for_this_machine_alone() {
     let page = page();
     let [address] = page.addresses() else { panic!("{:?}", page.addresses()) };

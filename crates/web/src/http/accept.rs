@@ -3,13 +3,15 @@
 use std::future::poll_fn;
 use std::io;
 use std::net::TcpListener;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::Router;
-use axum::http::header::RETRY_AFTER;
-use axum::http::{HeaderValue, StatusCode};
+use bytes::Bytes;
+use hyper::Request;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -18,6 +20,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 
+use crate::http::Pages;
 use crate::http::limits::Limits;
 use crate::http::visitors::{Visit, Visitors};
 
@@ -25,7 +28,8 @@ use crate::http::visitors::{Visit, Visitors};
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Answers who connects to one of these, for ever.
-pub(super) async fn serve(sockets: Vec<TcpListener>, pages: Router, limits: Limits, not_accepted: fn(&io::Error)) {
+pub(super) async fn serve(sockets: Vec<TcpListener>, pages: Pages, limits: Limits, not_accepted: fn(&io::Error)) {
+    let Pages { pages, come_again } = pages;
     let listeners = sockets.into_iter().map(tokio::net::TcpListener::from_std).collect::<io::Result<Vec<_>>>();
     let mut listeners = match listeners {
         Ok(listeners) => listeners,
@@ -33,7 +37,6 @@ pub(super) async fn serve(sockets: Vec<TcpListener>, pages: Router, limits: Limi
     };
     let [served, refused] = [limits.served, limits.refused].map(|count| Arc::new(Semaphore::new(count)));
     let visitors = Arc::<Visitors>::default();
-    let come_again = Router::new().fallback(come_again);
     loop {
         let stream = match accept(&mut listeners).await {
             Ok(stream) => stream,
@@ -75,11 +78,6 @@ async fn place(served: &Arc<Semaphore>, visitors: &Visitors, limits: Limits) -> 
     Arc::clone(served).acquire_owned().await.ok()
 }
 
-async fn come_again() -> (StatusCode, [(axum::http::HeaderName, HeaderValue); 1], &'static str) {
-    let second = [(RETRY_AFTER, HeaderValue::from_static("1"))];
-    (StatusCode::SERVICE_UNAVAILABLE, second, "too many ask at once; come again in a second\n")
-}
-
 /// Answers one request. Whoever takes longer over it is disconnected.
 async fn attend(
     stream: TcpStream,
@@ -88,10 +86,9 @@ async fn attend(
     within: Duration,
     (_place, visit): (OwnedSemaphorePermit, Option<Visit>),
 ) {
-    let pages = service_fn(move |request| {
-        if let Some(visit) = &visit {
-            visit.has_asked();
-        }
+    let visit = visit.map(Arc::new);
+    let pages = service_fn(move |request: Request<Incoming>| {
+        let request = request.map(|body| Asked::of(body, visit.clone()));
         TowerToHyperService::new(pages.clone()).call(request)
     });
     let connection = http1::Builder::new()
@@ -102,6 +99,49 @@ async fn attend(
         .serve_connection(TokioIo::new(stream), pages);
     // What went wrong is the other side's to know: it has an answer, or has gone.
     let _ = timeout(within, connection).await;
+}
+
+/// What a request brings; all of it belongs to asking.
+struct Asked {
+    body: Incoming,
+    visit: Option<Arc<Visit>>,
+}
+
+impl Asked {
+    fn of(body: Incoming, visit: Option<Arc<Visit>>) -> Self {
+        let asked = Asked { body, visit };
+        asked.look();
+        asked
+    }
+
+    /// Whether that is all.
+    fn look(&self) {
+        if let Some(visit) = self.visit.as_ref().filter(|_| self.body.is_end_stream()) {
+            visit.has_asked();
+        }
+    }
+}
+
+impl Body for Asked {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        self.look();
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 #[cfg(test)]
@@ -124,7 +164,8 @@ mod tests {
         let socket = TcpListener::bind("127.0.0.1:0").unwrap();
         socket.set_nonblocking(true).unwrap();
         let address = socket.local_addr().unwrap();
-        let pages = Router::new().route("/", get(async || vec![b'x'; 64 << 20]));
+        let long = async || vec![b'x'; 64 << 20];
+        let pages = Pages::of(Router::new().route("/", get(long).post(async |_: Bytes| "done")));
         let limits = Limits { served: 1, refused: 1, ..limits };
         thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -203,6 +244,10 @@ mod tests {
     fn who_asks_has_the_place_of_who_says_nothing_or_takes_nothing() {
         for (says, limits) in [
             (&b"GET / HTTP/1.1\r\nHost: loc"[..], Limits { silent_at_least: Duration::ZERO, ..limits() }),
+            (
+                &b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{"[..],
+                Limits { silent_at_least: Duration::ZERO, ..limits() },
+            ),
             (ASKS, Limits { taking_at_least: Duration::ZERO, ..limits() }),
         ] {
             let address = serving(limits);
@@ -212,6 +257,14 @@ mod tests {
             assert_eq!(status(&connect(address, ASKS)), "200");
             drop(first);
         }
+    }
+
+    #[test]
+    fn who_asks_with_a_body_has_asked_when_it_is_there() {
+        let address = serving(Limits { silent_at_least: Duration::ZERO, ..limits() });
+        let whole = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}";
+        assert_eq!(status(&connect(address, whole)), "200");
+        is_served_in_the_end(address);
     }
 
     #[test]

@@ -10,6 +10,8 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::thread::{self, JoinHandle};
 
 use axum::Router;
+use axum::http::header::RETRY_AFTER;
+use axum::http::{HeaderName, HeaderValue, StatusCode};
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
@@ -37,6 +39,14 @@ pub struct NotListening {
     /// Why.
     #[source]
     pub cause: io::Error,
+}
+
+/// What a server has for who connects.
+pub(crate) struct Pages {
+    /// For those it has a place for,
+    pub(crate) pages: Router,
+    /// and for those it has none for: by what they hear when to come again.
+    pub(crate) come_again: Router,
 }
 
 /// A running server. It ends when this is dropped.
@@ -89,12 +99,24 @@ fn is_missing(cause: &io::Error) -> bool {
         || cause.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error())
 }
 
+impl Pages {
+    /// With a line of text for those it has no place for.
+    pub(crate) fn of(pages: Router) -> Self {
+        Pages { pages, come_again: Router::new().fallback(come_again) }
+    }
+}
+
+async fn come_again() -> (StatusCode, [(HeaderName, HeaderValue); 1], &'static str) {
+    let second = [(RETRY_AFTER, HeaderValue::from_static("1"))];
+    (StatusCode::SERVICE_UNAVAILABLE, second, "too many ask at once; come again in a second\n")
+}
+
 impl Server {
     /// Answers who connects by `pages`, and tells `not_accepted` of who could not.
     pub(crate) fn start(
         name: &str,
         listening: Listening,
-        pages: Router,
+        pages: Pages,
         not_accepted: fn(&io::Error),
     ) -> io::Result<Self> {
         let Listening { sockets, addresses } = listening;

@@ -64,7 +64,7 @@ impl Visitors {
 }
 
 impl Visit {
-    /// The head of its request is there.
+    /// All of its request is there.
     pub(super) fn has_asked(&self) {
         if let Some(visitor) = self.visitors.0.lock().visitors.get_mut(&self.number) {
             (visitor.has_asked, visitor.since) = (true, Instant::now());

@@ -13,8 +13,9 @@ macro_rules! files {
 }
 
 /// Each file with its name, its kind and what it has.
-static FILES: [(&str, &str, &[u8]); 20] = files![
+static FILES: [(&str, &str, &[u8]); 21] = files![
     ("accounts.js", SCRIPT),
+    ("again.js", SCRIPT),
     ("api.js", SCRIPT),
     ("chart.js", SCRIPT),
     ("dialog.js", SCRIPT),

@@ -26,7 +26,7 @@ use parking_lot::Mutex;
 use tracing::warn;
 
 use crate::flight::Flight;
-use crate::http::{Listening, NotListening, Server};
+use crate::http::{Listening, NotListening, Pages, Server};
 use crate::page::readings::Readings;
 use crate::page::recent::Recent;
 use crate::page::sessions::Sessions;
@@ -77,8 +77,8 @@ impl Page {
             }
         };
         let (served, address) = (Arc::<OnceLock<Served>>::default(), listening.address());
-        let routes = routes::all(&served, address.port());
-        let server = Server::start("page-http", listening, routes, not_accepted);
+        let pages = Pages { pages: routes::all(&served, address.port()), come_again: routes::come_again() };
+        let server = Server::start("page-http", listening, pages, not_accepted);
         let server = server.map_err(|cause| NotListening { address, cause })?;
         Ok(Page { served, server })
     }

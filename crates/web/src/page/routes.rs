@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, SET_COOKIE};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, REFRESH, SET_COOKIE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -61,6 +61,16 @@ pub(super) fn all(served: &Arc<OnceLock<Served>>, port: u16) -> Router {
         .layer(DefaultBodyLimit::max(BODY_MAX))
         .layer(middleware::from_fn(guarded))
         .with_state(site)
+}
+
+/// For those there is no place for: browsers come again by themselves.
+pub(super) fn come_again() -> Router {
+    let busy = async || {
+        let mut response = guard::secured(Refusal::from(Unanswered::Busy).into_response());
+        response.headers_mut().insert(REFRESH, HeaderValue::from_static("1"));
+        response
+    };
+    Router::new().fallback(busy)
 }
 
 /// Keeps out who does not mean this machine, and has browsers keep to what the page may do.
