@@ -167,6 +167,14 @@ def operators(report, server):
         expect(bob.ask("/api/session")[0] == 200, "bob has nothing to do with that")
         server.operator("delete", "bob")
         expect(bob.ask("/api/session")[0] == 401, "bob is deleted")
+    with report.check(NAME, "names that are no operator's are not logged, and a wait is told of once"):
+        for name in ("a password in the wrong field", "ann"):
+            Client(server).sign_in(name, "wrong")
+        until(lambda: server.logged("operator_sign_in_refused")[-1]["operator"] == "ann", "ann's is not logged")
+        expect({line["operator"] for line in server.logged("operator_sign_in_refused")} == {"ann", ""}, "other names are logged")
+        expect("wrong field" not in server.log.read_text(), "what was typed is logged")
+        lines = server.logged("operator_sign_in_throttled")
+        expect([line["attempts"] for line in lines] == [1], lines)
     with report.check(NAME, "no password stands in the log"):
         text = server.log.read_text()
         expect(PASSWORD not in text and OTHER_PASSWORD not in text and '"wrong"' not in text, text)

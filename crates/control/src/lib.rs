@@ -70,7 +70,7 @@ pub use known::KnownCatalog;
 pub use limits::{LimitChanges, ShareLimits};
 pub use name::{AccountName, ShareName, UserName};
 pub use operations::{By, Operations};
-pub use operators::ProvedOperator;
+pub use operators::{ProvedOperator, folded_name};
 pub use provisioned::{Increases, Provision, ProvisionChanges, Provisioned};
 pub use provisioning::ProvisionModel;
 pub use region::Region;

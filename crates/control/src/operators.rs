@@ -11,17 +11,29 @@ pub struct ProvedOperator {
     password: PasswordHash,
 }
 
+/// What all spellings of an operator's name have in common.
+pub fn folded_name(name: &str) -> String {
+    store::fold(name)
+}
+
 impl KnownCatalog {
     /// True where somebody can sign in to the page.
     pub fn has_operators(&self) -> bool {
         self.snapshot().is_some_and(|known| !known.operators.is_empty())
     }
 
+    /// The operator's name as the catalog has it, where there is one of this name, whatever its case.
+    pub fn operator_named(&self, name: &str) -> Option<String> {
+        let (known, folded) = (self.snapshot()?, folded_name(name));
+        let mut operators = known.operators.iter().map(|(operator, _)| &operator.name);
+        operators.find(|operator| folded_name(operator) == folded).cloned()
+    }
+
     /// The operator who has this name, whatever its case, and this password. Takes some tenths of a second, whether there is one or not.
     pub fn prove(&self, name: &str, password: &str) -> Option<ProvedOperator> {
-        let (known, folded) = (self.snapshot()?, store::fold(name));
+        let (known, folded) = (self.snapshot()?, folded_name(name));
         let mut operators = known.operators.iter();
-        let Some((operator, kept)) = operators.find(|(operator, _)| store::fold(&operator.name) == folded) else {
+        let Some((operator, kept)) = operators.find(|(operator, _)| folded_name(&operator.name) == folded) else {
             PasswordHash::of_nobody().matches(password);
             return None;
         };
@@ -64,6 +76,7 @@ mod tests {
         control.configuration().unwrap();
         assert!(operators.prove("Ann", "correct horse batter").is_none());
         assert!(operators.prove("Bob", PASSWORD).is_none());
+        assert_eq!((operators.operator_named("aNN").as_deref(), operators.operator_named("Bob")), (Some("Ann"), None));
         let proved = operators.prove("ANN", PASSWORD).unwrap();
         assert_eq!((proved.name(), operators.has(&proved)), ("Ann", true));
 

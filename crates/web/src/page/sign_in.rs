@@ -15,7 +15,7 @@ use crate::page::sessions::{Keys, Sessions};
 use crate::page::throttle::Throttle;
 use crate::page::worker::Worker;
 
-/// Characters of a name that are looked at and logged: no operator's is longer.
+/// Characters of a name that are looked at: no operator's is longer.
 const NAME_MAX: usize = 64;
 
 /// Where operators sign in.
@@ -64,14 +64,19 @@ fn judge(
     (name, password): (&str, &str),
     cookies: &[Token],
 ) -> Outcome {
+    // What strangers type stands in no log: it may be somebody's password.
+    let known = || catalog.operator_named(name).unwrap_or_default();
     let wait = throttle.lock().wait(name, Instant::now());
     if !wait.is_zero() {
-        info!(name: "operator_sign_in_throttled", operator = name, "too many have failed to sign in to the page: this one was not looked at");
+        let told = throttle.lock().turned_away(name, Instant::now());
+        if let Some(attempts) = told {
+            info!(name: "operator_sign_in_throttled", operator = known(), attempts, "too many have failed to sign in to the page: nobody is looked at for a while");
+        }
         return Outcome::Wait(wait);
     }
     let Some(proved) = catalog.prove(name, password) else {
         throttle.lock().failed(name, Instant::now());
-        info!(name: "operator_sign_in_refused", operator = name, "nobody has signed in to the page: the name or the password is wrong");
+        info!(name: "operator_sign_in_refused", operator = known(), "nobody has signed in to the page: the name or the password is wrong");
         return Outcome::Wrong;
     };
     throttle.lock().succeeded(name);

@@ -3,6 +3,8 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
+use control::folded_name;
+
 /// Places that names share by chance, whether there is such an operator or not: nobody can have it grow.
 const PLACES: usize = 256;
 /// Failures of one name that cost nothing, and the longest wait.
@@ -29,6 +31,10 @@ pub(crate) struct Throttle {
 struct Failures {
     count: u32,
     last: Option<Instant>,
+    /// Those who were not looked at since it was told how many,
+    untold: u32,
+    /// and behind which failure that was: each begins another wait.
+    told: Option<Instant>,
 }
 
 impl Default for Throttle {
@@ -43,6 +49,19 @@ impl Throttle {
         self.names[self.place(name)].wait(&OF_NAME, now).max(self.all.wait(&OF_ALL, now))
     }
 
+    /// Somebody was not looked at. Once in a wait, how many were since that was said last.
+    pub(crate) fn turned_away(&mut self, name: &str, now: Instant) -> Option<u32> {
+        let place = self.place(name);
+        let of_name = self.names[place].wait(&OF_NAME, now) >= self.all.wait(&OF_ALL, now);
+        let failures = if of_name { &mut self.names[place] } else { &mut self.all };
+        failures.untold = failures.untold.saturating_add(1);
+        if failures.told == failures.last {
+            return None;
+        }
+        failures.told = failures.last;
+        Some(std::mem::take(&mut failures.untold))
+    }
+
     /// The name, or its password, was wrong.
     pub(crate) fn failed(&mut self, name: &str, now: Instant) {
         let place = self.place(name);
@@ -53,11 +72,11 @@ impl Throttle {
     /// They were right.
     pub(crate) fn succeeded(&mut self, name: &str) {
         let place = self.place(name);
-        self.names[place] = Failures::default();
+        self.names[place].count = 0;
     }
 
     fn place(&self, name: &str) -> usize {
-        self.places.hash_one(name.to_lowercase()) as usize % PLACES
+        self.places.hash_one(folded_name(name)) as usize % PLACES
     }
 }
 
@@ -66,7 +85,7 @@ impl Failures {
         if self.last.is_some_and(|last| now.saturating_duration_since(last) >= FORGOTTEN_AFTER) {
             self.count = 0;
         }
-        *self = Failures { count: self.count.saturating_add(1), last: Some(now) };
+        (self.count, self.last) = (self.count.saturating_add(1), Some(now));
     }
 
     fn wait(&self, terms: &Terms, now: Instant) -> Duration {
@@ -95,6 +114,33 @@ mod tests {
         assert_eq!(throttle.wait("ann", now + FORGOTTEN_AFTER), Duration::ZERO);
         throttle.succeeded("ann");
         assert_eq!(throttle.wait("ann", now), Duration::ZERO);
+    }
+
+    #[test]
+    fn all_spellings_of_a_name_wait_together() {
+        let (mut throttle, now) = (Throttle::default(), Instant::now());
+        for spelling in ["\u{17f}ue", "sue", "SUE"] {
+            throttle.failed(spelling, now);
+        }
+        assert!(["sue", "Sue", "\u{17f}UE"].iter().all(|spelling| !throttle.wait(spelling, now).is_zero()));
+    }
+
+    #[test]
+    fn who_is_not_looked_at_is_told_of_once_in_a_wait() {
+        let (mut throttle, now) = (Throttle::default(), Instant::now());
+        (0..OF_NAME.free).for_each(|_| throttle.failed("ann", now));
+        assert_eq!(throttle.turned_away("ann", now), Some(1));
+        assert!((0..1_000).all(|_| throttle.turned_away("ANN", now).is_none()));
+        let next = now + throttle.wait("ann", now);
+        throttle.failed("ann", next);
+        assert_eq!(throttle.turned_away("ann", next), Some(1_001));
+        (0..OF_ALL.free).for_each(|number| throttle.failed(&format!("name-{number}"), next));
+        let told = |throttle: &mut Throttle, name| throttle.turned_away(name, next + Duration::from_secs(2));
+        assert_eq!(
+            (told(&mut throttle, "x"), told(&mut throttle, "y")),
+            (Some(1), None),
+            "all wait, and it is told once"
+        );
     }
 
     #[test]
