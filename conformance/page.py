@@ -23,6 +23,8 @@ AXE, AXE_FILE = "axe-playwright-python==0.1.8", "axe_playwright_python/axe.min.j
 PASSWORD, OTHER_PASSWORD = "correct horse battery", "staple battery horse"
 # A name that would be markup where somebody took it for that, and a comment that is one.
 MARKUP, COMMENT = "&ltimg&gt 'x' & $co", "<img src=x onerror=\"window.hurt=1\"><script>window.hurt=1</script>"
+# A comment that a browser would turn around.
+LED, LED_SHOWN = "a\u202eb", "a\\u{202e}b"
 SIZES = ((1280, 800, "light"), (1280, 800, "dark"), (360, 740, "light"), (360, 740, "dark"))
 # axe looks at each width once, and at each scheme.
 LOOKED_AT = (SIZES[0], SIZES[3])
@@ -40,7 +42,7 @@ class Shown(multilane.Multilane):
 
     def prepare(self):
         super().prepare()
-        self._run("share", "create", "fast", "--ram", "2G", "--provisioned", "100", "--user-iops-max", "1000000", "--audit", "write")
+        self._run("share", "create", "fast", "--ram", "2G", "--provisioned", "100", "--user-iops-max", "1000000", "--audit", "write", "--comment", LED)
         self._run("share", "create", MARKUP, "--ram", "16M", "--comment", COMMENT)
 
     def command(self):
@@ -335,6 +337,8 @@ def texts(report, browser):
         browser.run("location.hash = '#/share/' + encodeURIComponent(arguments[0])", MARKUP)
         browser.until("return document.querySelector('h1').textContent === arguments[0]", "the name is its text", f"Share {MARKUP}")
         browser.until("return [...document.querySelectorAll('dd')].some((one) => one.textContent === arguments[0])", "the comment is its text", COMMENT)
+        browser.run("location.hash = '#/share/fast'")
+        browser.until("return [...document.querySelectorAll('dd')].some((one) => one.textContent === arguments[0])", "what is not seen is written out", LED_SHOWN)
         made = browser.run("return document.querySelectorAll('img, main script').length")
         expect(made == 0 and not browser.run("return window.hurt"), f"{made} elements came of texts")
 
@@ -352,12 +356,20 @@ def steered(report, server, browser):
         limits = json.loads(server._run("share", "show", "files", "--json"))["limits"]
         expect(limits["iops_max"] == 1234 and limits["mibps_max"] is None, limits)
         line = server.logged("limits_changed")[-1]
-        expect(line["operator"] == "ann" and line["share"] == "files", line)
+        expect(line["operator"] == "ann" and line["share"] == "files" and (line["from"], line["to"]) == ("iops_max=none", "iops_max=1234"), line)
     with report.check(NAME, "what the server refuses is told in its words"):
         browser.run("const field = document.querySelector('#iops_max'); field.value = '5';")
         browser.click("form.limits button")
         browser.click("[data-confirm]")
-        browser.until("return document.querySelector('.result.bad')?.textContent.includes('10 to 10000000')", "it says why")
+        browser.until("return document.querySelector('.result.bad')?.textContent.includes('IOPS of the share cannot be 5. Use 10 to 10000000')", "it says why")
+    with report.check(NAME, "a field follows what others change, unless somebody has typed there; a question goes with its view"):
+        server._run("share", "update", "files", "--user-iops-max", "500", "--iops-max", "2000")
+        browser.until("return document.querySelector('#user_iops_max').value === '500'", "the field says what is so")
+        expect(browser.run("return document.querySelector('#iops_max').value") == "5", "what was typed is gone")
+        browser.click("form.limits button")
+        browser.until("return document.querySelector('dialog')?.textContent.includes('Until now: IOPS of the share: 2,000')", "it is asked")
+        browser.run("location.hash = '#/shares'")
+        browser.until("return !document.querySelector('dialog')", "the question is gone")
     with report.check(NAME, "multichannel is switched on the page, after a question"):
         browser.open(f"{server.site}/#/accounts")
         browser.until("return document.querySelector('td button')", "the account is there")
@@ -373,6 +385,10 @@ def ended(report, server, browser):
         server.operator("delete", "ann")
         browser.until("return document.querySelector('h1').textContent === 'Sign in to Multilane'", "the form is there")
         browser.until("return document.body.textContent.includes('multilane operator create')", "it says how to make one")
+        browser.run("window.kept = window.fetch; window.fetch = () => Promise.reject(new TypeError())")
+        browser.until("return document.querySelector('#trouble:not([hidden])')?.textContent.includes('does not answer')", "it says that the server does not answer")
+        browser.run("window.fetch = window.kept")
+        browser.until("return document.querySelector('#trouble').hidden", "it says so still")
         server.operator("create", "ann", password=PASSWORD)
         browser.until("return document.querySelector('#password')", "the form is there once there is one")
 

@@ -47,6 +47,20 @@ impl ShareLimits {
         }
     }
 
+    /// Those limits, as text, that `changes` are about.
+    pub(crate) fn named_by(self, changes: LimitChanges) -> String {
+        let all = [
+            ("iops_max", changes.iops_max, self.iops_max),
+            ("mibps_max", changes.mibps_max, self.mibps_max),
+            ("user_iops_max", changes.user_iops_max, self.user_iops_max),
+            ("user_mibps_max", changes.user_mibps_max, self.user_mibps_max),
+        ];
+        let named = all.into_iter().filter(|(_, change, _)| change.is_some());
+        let words =
+            named.map(|(name, _, limit)| limit.map_or(format!("{name}=none"), |limit| format!("{name}={limit}")));
+        words.collect::<Vec<_>>().join(" ")
+    }
+
     /// Fails where a limit is out of its range.
     pub(crate) fn check(&self) -> Result<(), Error> {
         within("--iops-max", self.iops_max, &IOPS, "IOPS")?;
@@ -111,5 +125,6 @@ mod tests {
             LimitChanges { iops_max: Some(None), user_iops_max: Some(NonZeroU32::new(30)), ..LimitChanges::default() };
         let after = ShareLimits { iops_max: None, user_iops_max: NonZeroU32::new(30), ..before };
         assert_eq!(before.changed(changes), after);
+        assert_eq!(after.named_by(changes), "iops_max=none user_iops_max=30");
     }
 }

@@ -8,7 +8,7 @@ use server::admin::{Admin, Multichannel};
 use tracing::info;
 
 use crate::reload::reload;
-use crate::{AccountChanges, AccountName, Catalog, Control, DataFolder, Error, LimitChanges, ShareChanges, ShareName};
+use crate::{AccountChanges, AccountName, Catalog, Control, DataFolder, Error, LimitChanges, ShareName};
 
 /// How long a change waits for programs that hold the catalog: less than who asks for it waits for an answer, so that what is said to have failed is not
 /// done later.
@@ -54,9 +54,12 @@ impl Operations {
 
     /// Changes a share's limits in the catalog, and has the server take that up.
     pub fn change_limits(&self, by: By<'_>, share: &ShareName, limits: LimitChanges) -> Result<(), Error> {
-        let changes = ShareChanges { limits, ..ShareChanges::default() };
-        let share = Catalog::reopen_within(&self.folder, CATALOG_WAIT)?.update_share(share, &changes)?;
-        info!(name: "limits_changed", operator = by.name(), share = share.name, "an operator has changed a share's limits");
+        if limits == LimitChanges::default() {
+            return Err(Error::argument("no limit was named", "name one"));
+        }
+        let (share, before) = Catalog::reopen_within(&self.folder, CATALOG_WAIT)?.change_limits(share, limits)?;
+        let (from, to) = (before.named_by(limits), share.limits.named_by(limits));
+        info!(name: "limits_changed", operator = by.name(), share = share.name, from, to, "an operator has changed a share's limits");
         self.take_up()
     }
 

@@ -11,7 +11,7 @@ pub struct ProvedOperator {
     password: PasswordHash,
 }
 
-/// What all spellings of an operator's name have in common.
+/// What all spellings of a name have in common, of operators as of shares.
 pub fn folded_name(name: &str) -> String {
     store::fold(name)
 }
@@ -94,7 +94,8 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let mut catalog = Catalog::open(&DataFolder::create(place.path()).unwrap()).unwrap();
         let name: UserName = "ann".parse().unwrap();
-        for password in ["", "elevenchars", &"x".repeat(1025)] {
+        for password in ["", "elevenchars", &"xy".repeat(513), &"x".repeat(12), &" ".repeat(20), &" \t\u{a0}".repeat(5)]
+        {
             assert_eq!(catalog.create_operator(&name, password).unwrap_err().fault(), Fault::Argument, "{password}");
         }
         catalog.create_operator(&name, "twelve chars").unwrap();

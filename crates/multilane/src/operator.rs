@@ -4,7 +4,7 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::Path;
 
 use clap::Subcommand;
-use control::{Catalog, DataFolder, Error, UserName};
+use control::{Error, UserName};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use serde::Serialize;
 
@@ -52,7 +52,7 @@ struct Shown {
 pub(crate) fn run(path: &Path, command: &OperatorCommand, output: Output) -> Result<(), Error> {
     match command {
         OperatorCommand::Create { name, password_stdin } => {
-            let (folder, mut catalog) = made(path)?;
+            let (folder, mut catalog) = data::open(path)?;
             let operator = Shown { name: catalog.create_operator(name, &password(*password_stdin)?)?.name };
             output.print(&operator, |operator| format!("made operator {}\n", operator.name))?;
             data::reload(&folder).map(drop)
@@ -81,12 +81,6 @@ pub(crate) fn run(path: &Path, command: &OperatorCommand, output: Output) -> Res
             })
         }
     }
-}
-
-fn made(path: &Path) -> Result<(DataFolder, Catalog), Error> {
-    let folder = DataFolder::create(path)?;
-    let catalog = Catalog::open(&folder)?;
-    Ok((folder, catalog))
 }
 
 /// From standard input, or from who sits at the terminal.

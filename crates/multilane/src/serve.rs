@@ -123,6 +123,7 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
                 audit_log: page::audit_place(&folder, arguments.audit_log.as_deref()),
                 version: env!("CARGO_PKG_VERSION"),
                 since: page::since(since),
+                of_data: of_data(folder.path()),
             },
         )?;
     }
@@ -263,6 +264,14 @@ fn announce(
     }
 }
 
+/// The arguments that lead a command to this data folder, with a space before them, or nothing.
+fn of_data(path: &Path) -> String {
+    if data::is_default(path) {
+        return String::new();
+    }
+    format!(" --data {}", hints::quoted(&path.to_string_lossy()))
+}
+
 fn text(ready: &Ready, configuration: &Configuration) -> String {
     let mut text = format!(
         "Multilane {} serves {} on {}.\n",
@@ -270,18 +279,14 @@ fn text(ready: &Ready, configuration: &Configuration) -> String {
         ready.data.display(),
         joined(&ready.listen)
     );
+    let data = of_data(&ready.data);
     if let Some(page) = ready.page {
         text.push_str(&format!(
-            "Its page is http://{page}/, for operators: `multilane operator create NAME` makes one.\n"
+            "Its page is http://{page}/, for operators: `multilane operator create NAME{data}` makes one.\n"
         ));
     }
     let Some(address) = ready.listen.first() else {
         return text;
-    };
-    let data = if data::is_default(&ready.data) {
-        String::new()
-    } else {
-        format!(" --data {}", hints::quoted(&ready.data.to_string_lossy()))
     };
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let share = configuration.shares.first().map(|share| (share.name.clone(), share.account.clone()));

@@ -74,6 +74,9 @@ fn saying(place: &Place, arguments: &[&str], line: &str) -> Output {
 fn operators_are_made_changed_listed_and_deleted_and_the_page_follows() {
     let served = Served::new();
     let place = &served.place;
+    let host = format!("localhost:{}", served.page.port());
+    let (status, told) = served.exchange(&format!("GET /api/session HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+    assert!(status == 403 && told.contains("multilane operator create NAME --data "), "{told}");
     assert_eq!(served.sign_in("ann"), 403, "there is no operator");
     let made = saying(place, &["operator", "create", "Ann"], PASSWORD);
     assert!(made.status.success(), "{made:?}");
@@ -94,6 +97,11 @@ fn operators_are_made_changed_listed_and_deleted_and_the_page_follows() {
     assert_eq!(served.sign_in("ann"), 403);
     assert!(place.refused(&["operator", "delete", "ann"], 1).contains("no operator"));
     assert!(place.refused(&["operator", "create", "ann"], 2).contains("--password-stdin"), "there is no terminal");
+    let nowhere =
+        served.place.command(&["operator", "create", "ann", "--password-stdin", "--data", "/nonexistent/data"]);
+    let refused = { nowhere }.stdin(Stdio::null()).output().unwrap();
+    assert!(!refused.status.success(), "{refused:?}");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("/nonexistent/data"), "{refused:?}");
 }
 
 #[test]

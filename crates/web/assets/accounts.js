@@ -2,7 +2,7 @@
 
 import { read } from "./api.js";
 import { confirmed, resultPlace } from "./dialog.js";
-import { button, h, heading, say } from "./dom.js";
+import { button, h, heading, named, say, visible } from "./dom.js";
 import { whole } from "./format.js";
 import { Table } from "./list.js";
 
@@ -26,17 +26,17 @@ export function accounts(main) {
   function fillSwitcher(element, account) {
     element.account = account;
     say(element, account.multichannel ? "Switch off" : "Switch on");
-    element.setAttribute("aria-label", `Switch multichannel ${account.multichannel ? "off" : "on"} for ${account.name}`);
+    element.setAttribute("aria-label", visible(`Switch multichannel ${account.multichannel ? "off" : "on"} for ${account.name}`));
   }
 
   async function ask(account) {
     const to = account.multichannel ? "off" : "on";
     await confirmed({
-      title: `Switch multichannel ${to} for ${account.name}?`,
+      title: [`Switch multichannel ${to} for `, named(account.name), "?"],
       text: to === "on" ? "From now on each session of this account may use several connections at once." : "The sessions of this account keep their first connection; the others end.",
       action: `Switch ${to}`,
       operation: { do: "switch-multichannel", account: account.name, on: to === "on" },
-      done: `Multichannel is ${to} for ${account.name}.`,
+      done: [`Multichannel is ${to} for `, named(account.name), "."],
       place: result,
     });
     await refresh().catch(() => {});

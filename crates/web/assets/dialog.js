@@ -35,10 +35,15 @@ export async function confirmed({ title, text, action, operation, done, place })
 }
 
 function result(place, text, kind) {
-  place.textContent = text;
+  place.replaceChildren(...h("p", {}, text).childNodes);
   place.className = `result ${kind}`;
   place.hidden = false;
-  tell(text);
+  tell(place.textContent);
+}
+
+// The question is about what is shown: with another view it is taken back.
+export function dismiss() {
+  document.querySelector("dialog")?.close();
 }
 
 // Where results are told.

@@ -1,6 +1,19 @@
-// Elements. Whatever a text says, it stays text: names come from strangers.
+// Elements. Whatever a text says, it stays text: names come from strangers. What a browser would hide of it, or be led by, is written out.
 
 const SVG = "http://www.w3.org/2000/svg";
+
+// Characters that change how others are shown, or are not shown at all: those that commands write out, too.
+const OBEYED = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\u{e0000}-\u{e007f}]/gu;
+
+// A text for people, with such characters as \u{202e}.
+export function visible(text) {
+  return String(text).replace(OBEYED, (character) => `\\u{${character.codePointAt(0).toString(16)}}`);
+}
+
+// A name within a sentence: in whichever direction it is written, the rest keeps its own.
+export function named(name) {
+  return h("bdi", {}, name);
+}
 
 // Makes an element with attributes (`on` has listeners) and children: elements and texts. What is null is left out.
 export function h(tag, attributes = {}, ...children) {
@@ -17,16 +30,17 @@ function filled(element, attributes, children) {
     if (name === "on") {
       for (const [event, listener] of Object.entries(value)) element.addEventListener(event, listener);
     } else if (value !== null && value !== false && value !== undefined) {
-      element.setAttribute(name, value === true ? "" : String(value));
+      element.setAttribute(name, value === true ? "" : name === "aria-label" ? visible(value) : String(value));
     }
   }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  const there = children.flat(2).filter((child) => child !== null && child !== undefined);
+  element.append(...there.map((child) => (child instanceof Node ? child : visible(child))));
   return element;
 }
 
 // Changes a text where it is another one, so that nothing is read out or selected anew for nothing.
 export function say(element, text) {
-  const wanted = String(text);
+  const wanted = visible(text);
   if (element.textContent !== wanted) element.textContent = wanted;
   return element;
 }
@@ -44,7 +58,7 @@ export function tell(text) {
 }
 
 // A heading of the view, which gets the focus when the view is entered.
-export function heading(text) {
+export function heading(...text) {
   return h("h1", { tabindex: "-1" }, text);
 }
 

@@ -2,7 +2,7 @@
 
 import { read } from "./api.js";
 import { confirmed, resultPlace } from "./dialog.js";
-import { button, h, heading, say } from "./dom.js";
+import { button, h, heading, named, say, visible } from "./dom.js";
 import { rights, span } from "./format.js";
 import { Paged, Table } from "./list.js";
 
@@ -15,7 +15,7 @@ export function files(main, session) {
     { name: "Session", make: () => h("span", {}, h("a"), h("span")), fill: fillSession },
     { name: "Access", text: (file) => rights(file.access) },
     { name: "Age", number: true, text: (file) => span(file.open_seconds) },
-    { name: "Close", make: closer, fill: (element, file) => { element.file = file; element.setAttribute("aria-label", `Close \\${file.path} of ${file.user}`); } },
+    { name: "Close", make: closer, fill: (element, file) => { element.file = file; element.setAttribute("aria-label", visible(`Close \\${file.path} of ${file.user}`)); } },
   ], (file) => file.id, true);
   const paged = new Paged(table, "open files", (text, after) => read("opens", { text, after, session }));
   const back = session ? h("p", {}, h("a", { href: `#/session/${session}` }, `Session ${session}`)) : null;
@@ -29,10 +29,10 @@ export function files(main, session) {
   async function ask(file) {
     await confirmed({
       title: "Close this file?",
-      text: `\\${file.path} of the share ${file.share}, which ${file.user} has open. What its client has not written yet is lost.`,
+      text: [named(`\\${file.path}`), " of the share ", named(file.share), ", which ", named(file.user), " has open. What its client has not written yet is lost."],
       action: "Close file",
       operation: { do: "close-open", id: file.id },
-      done: `\\${file.path} is closed.`,
+      done: [named(`\\${file.path}`), " is closed."],
       place: result,
     });
     await paged.refresh().catch(() => {});

@@ -2,6 +2,7 @@
 
 import { accounts } from "./accounts.js";
 import { session as whoIsThere, signOut } from "./api.js";
+import { dismiss } from "./dialog.js";
 import { button, h, say, show, tell } from "./dom.js";
 import { events } from "./events.js";
 import { files } from "./files.js";
@@ -61,6 +62,8 @@ function left(refused) {
     timer = setTimeout(begin, 2000);
     return;
   }
+  // It answers.
+  show(trouble, false);
   const expired = operator !== null;
   operator = null;
   show(nav, false);
@@ -95,6 +98,7 @@ function enter(isWanted) {
 
 function change(next) {
   clearTimeout(timer);
+  dismiss();
   view?.end();
   view = next;
   turn += 1;
@@ -113,7 +117,8 @@ async function refresh() {
     if (now !== turn) return;
     const isOut = refused.status === 401 || refused.status === 403;
     if (isOut && (operator !== null || refused.status === 401)) return left(refused);
-    if (!isOut) complain(refused);
+    if (isOut) show(trouble, false);
+    else complain(refused);
   }
   if (now === turn) {
     clearTimeout(timer);

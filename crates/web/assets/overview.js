@@ -2,7 +2,7 @@
 
 import { read } from "./api.js";
 import { Chart } from "./chart.js";
-import { Facts, h, heading, say } from "./dom.js";
+import { Facts, h, heading, named, say, show } from "./dom.js";
 import { bytes, clock, mibs, millis, rounded, whole } from "./format.js";
 import { Table } from "./list.js";
 import { Why } from "./shares.js";
@@ -41,10 +41,11 @@ export function overview(main) {
     points.splice(0, Math.max(0, points.length - POINTS_MAX));
     say(about, `Version ${seen.version}, serving since ${seen.since}.`);
     const hanging = seen.silent_shards.map((shard) => `Shard ${shard} does not answer: its clients wait.`);
-    const faulty = seen.problems.map((problem) => `The share ${problem.share} ${problem.served ? "is served with a problem" : "is not served"}: ${problem.problem}.`);
+    const faulty = seen.problems.map((problem) => ["The share ", named(problem.share), ` ${problem.served ? "is served with a problem" : "is not served"}: `, named(problem.problem), "."]);
     const lines = [...hanging, ...faulty];
-    if (lines.join("\n") !== problems.dataset.lines) {
-      problems.dataset.lines = lines.join("\n");
+    const same = JSON.stringify([hanging, seen.problems]);
+    if (same !== problems.dataset.same) {
+      problems.dataset.same = same;
       problems.replaceChildren(...lines.map((line) => h("li", {}, line)));
     }
     const last = points.at(-1);

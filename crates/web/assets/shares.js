@@ -2,7 +2,7 @@
 
 import { read, why } from "./api.js";
 import { confirmed, resultPlace } from "./dialog.js";
-import { Facts, h, heading, say, show } from "./dom.js";
+import { Facts, h, heading, named, say, show } from "./dom.js";
 import { bytes, many, mibs, millis, whole } from "./format.js";
 import { Paged, Table } from "./list.js";
 
@@ -136,7 +136,7 @@ export function share(main, name) {
   const split = new Split();
   const reasons = new Why(name);
   const form = new LimitsForm(name);
-  main.replaceChildren(h("p", {}, h("a", { href: "#/shares" }, "All shares")), heading(`Share ${name}`),
+  main.replaceChildren(h("p", {}, h("a", { href: "#/shares" }, "All shares")), heading("Share ", named(name)),
     h("div", { class: "panel" }, facts.element), split.element, reasons.element, form.element);
 
   async function refresh() {
@@ -196,7 +196,9 @@ class Split {
 class LimitsForm {
   constructor(name) {
     this.name = name;
-    this.isKnown = false;
+    // What the last reading said, and what each field said of it when it was last filled.
+    this.before = null;
+    this.shown = new Map();
     const of = (key, label, most) => [key, h("input", { id: key, type: "number", min: 1, max: most, step: 1, inputmode: "numeric", placeholder: "none" }), label];
     this.fields = [of("iops_max", "IOPS of the share", 1e7), of("mibps_max", "MiB/s of the share", 1e6),
       of("user_iops_max", "IOPS of each user", 1e7), of("user_mibps_max", "MiB/s of each user", 1e6)];
@@ -211,31 +213,40 @@ class LimitsForm {
   know(share) {
     this.fields.slice(0, 2).forEach(([, input]) => { input.disabled = Boolean(share.provisioned); });
     show(this.note, Boolean(share.provisioned));
-    if (this.isKnown) return;
-    this.isKnown = true;
-    this.fields.forEach(([key, input]) => { input.value = share.limits[key] ?? ""; });
     this.before = share.limits;
+    // A field that nobody has changed here says what is so now.
+    for (const [key, input] of this.fields) {
+      const now = String(share.limits[key] ?? "");
+      if (this.shown.has(key) && input.value !== this.shown.get(key)) continue;
+      input.value = now;
+      this.shown.set(key, now);
+    }
   }
 
   async submitted(event) {
     event.preventDefault();
-    const all = this.fields.map(([key, input, label]) => ({ key, label, to: input.value === "" ? null : Number(input.value) }));
-    // What is not changed here may be changed by somebody else.
-    const changes = all.filter(({ key, to }) => this.before && to !== (this.before[key] ?? null));
+    const touched = this.fields.filter(([key, input]) => this.before && input.value !== this.shown.get(key));
+    const all = touched.map(([key, input, label]) => ({ key, label, from: this.before[key] ?? null, to: input.value === "" ? null : Number(input.value) }));
+    // What somebody else has changed to the same since is no change.
+    const changes = all.filter(({ from, to }) => to !== from);
     if (changes.length === 0) {
       say(show(this.result, true), "No limit is another one.").className = "result";
       return;
     }
     const wanted = Object.fromEntries(changes.map(({ key, to }) => [key, to]));
-    const words = changes.map(({ label, to }) => `${label}: ${to === null ? "no limit" : whole(to)}`).join(", ");
+    const limit = (number) => (number === null ? "no limit" : whole(number));
+    const words = changes.map(({ label, to }) => `${label}: ${limit(to)}`).join(", ");
+    const before = changes.map(({ label, from }) => `${label}: ${limit(from)}`).join(", ");
     const isDone = await confirmed({
-      title: `Change the limits of ${this.name}?`,
-      text: `${words}. Requests beyond a limit wait.`,
+      title: ["Change the limits of ", named(this.name), "?"],
+      text: `${words}. Until now: ${before}. Requests beyond a limit wait.`,
       action: "Change limits",
       operation: { do: "change-limits", share: this.name, ...wanted },
       done: `${words}, from now on.`,
       place: this.result,
     });
-    if (isDone) this.before = { ...this.before, ...wanted };
+    if (!isDone) return;
+    this.before = { ...this.before, ...wanted };
+    changes.forEach(({ key, to }) => this.shown.set(key, String(to ?? "")));
   }
 }

@@ -15,8 +15,8 @@ export function signInView(main, refused, entered) {
     h("label", { for: "password" }, "Password"), password,
     send, problem);
   const none = h("div", { class: "panel" },
-    h("p", {}, "There is no operator yet who could sign in. Make one on this machine:"),
-    h("pre", {}, "multilane operator create NAME"),
+    h("p", {}, refused.message),
+    h("p", {}, refused.remedy),
     h("p", {}, "This page notices when there is one."));
   main.replaceChildren(h("div", { class: "narrow" }, heading("Sign in to Multilane"), nobody ? none : form));
   if (!nobody) name.focus();

@@ -83,6 +83,7 @@ fn without_operators(fake: Fake) -> Served {
         audit_log: "/audit.log".to_owned(),
         version: "1.2.3",
         since: "2026-11-29T13:14:50Z".to_owned(),
+        of_data: " --data /d".to_owned(),
     };
     page.serve(source).unwrap();
     Served { page, fake, catalog: Mutex::new(catalog), control, place }
@@ -279,14 +280,17 @@ fn what_is_to_be_done_is_whole_and_what_is_refused_says_why() {
     assert!(share().limits.iops_max.is_none());
     let ann = served.signed_in("ann");
     let gone = ann.operate(&close("10"));
-    assert!(gone.status == 404 && gone.body.contains("there is no session 10"), "{gone:?}");
+    assert!(gone.status == 404 && gone.body.contains("There is no session 10."), "{gone:?}");
     assert_eq!(ann.operate(&json!({ "do": "close-session" })).status, 400);
     assert_eq!(ann.operate(&json!({ "do": "stop" })).status, 400);
-    assert_eq!(ann.post("/api/operation", &"x".repeat(17 << 10)).status, 413);
+    assert_eq!(ann.operate(&json!({ "do": "change-limits", "share": "share" })).status, 400, "no limit");
+    assert_eq!(ann.operate(&json!({ "do": "close-session", "id": "+7" })).status, 400);
+    let long = ann.post("/api/operation", &"x".repeat(17 << 10));
+    assert!(long.status == 413 && long.body.contains("too long"), "{long:?}");
     let limits = |iops| json!({ "do": "change-limits", "share": "share", "iops_max": iops, "user_mibps_max": 5 });
     assert_eq!(ann.operate(&limits(1_000)).status, 200);
     let refused = ann.operate(&limits(9));
-    assert!(refused.status == 400 && refused.body.contains("use 10 to 10000000 IOPS"), "{refused:?}");
+    assert!(refused.status == 400 && refused.body.contains("IOPS of the share cannot be 9."), "{refused:?}");
     assert_eq!(ann.operate(&json!({ "do": "change-limits", "share": "share", "mibps_max": 7 })).status, 200);
     assert_eq!(ann.operate(&json!({ "do": "change-limits", "share": "share", "mibps_max": null })).status, 200);
     let kept = share().limits;
@@ -389,7 +393,7 @@ fn without_an_operator_nobody_is_let_in_and_told_how_to_make_one() {
     for answer in
         [served.get("/api/session", &[]), served.sign_in("ann", PASSWORD), served.get("/api/read/shares", &[])]
     {
-        assert!(answer.status == 403 && answer.body.contains("multilane operator create"), "{answer:?}");
+        assert!(answer.status == 403 && answer.body.contains("multilane operator create NAME --data /d"), "{answer:?}");
     }
 }
 
@@ -408,8 +412,17 @@ fn lists_come_in_parts_and_are_searched() {
     assert_eq!(ann.read("/api/read/opens?session=3")["total"], 1);
     assert_eq!(ann.read("/api/read/session?id=3")["session"]["user"], "user-3");
     assert_eq!(ann.get("/api/read/session?id=451").status, 404);
-    for wrong in ["sessions?after=x", "session", "session?id=-1", &format!("opens?text={}", "x".repeat(300))] {
-        assert_eq!(ann.get(&format!("/api/read/{wrong}")).status, 400, "{wrong}");
+    for wrong in [
+        "sessions?after=x",
+        "session",
+        "session?id=-1",
+        "session?id=%2b1",
+        "%ff",
+        &format!("opens?text={}", "x".repeat(300)),
+    ] {
+        let answer = ann.get(&format!("/api/read/{wrong}"));
+        assert_eq!(answer.status, 400, "{wrong}");
+        assert!(serde_json::from_str::<Value>(&answer.body).unwrap()["what"].is_string(), "{answer:?}");
     }
 }
 
@@ -417,9 +430,16 @@ fn lists_come_in_parts_and_are_searched() {
 fn everything_that_is_read_is_json_and_says_texts_as_they_are() {
     let served = served(Fake { shares: 2, sessions: 1, ..Fake::default() });
     let ann = served.signed_in("ann");
-    for what in
-        ["overview", "overview?after=1", "shares", "share?name=share", "counted", "counted?share=share-0", "accounts"]
-    {
+    for what in [
+        "overview",
+        "overview?after=1",
+        "shares",
+        "share?name=share",
+        "share?name=SHARE",
+        "counted",
+        "counted?share=share-0",
+        "accounts",
+    ] {
         ann.read(&format!("/api/read/{what}"));
     }
     assert_eq!(ann.read("/api/read/opens")["items"][0]["path"], "<b>a</b>");

@@ -78,6 +78,11 @@ fn hash(password: &str) -> Result<PasswordHash, Error> {
             format!("give one of {PASSWORD_MIN} to {PASSWORD_MAX} characters"),
         ));
     }
+    let mut characters = password.chars();
+    let first = characters.next();
+    if characters.all(|character| Some(character) == first) || password.chars().all(char::is_whitespace) {
+        return Err(Error::argument("the password is one character again and again, or spaces", "give another one"));
+    }
     PasswordHash::of(password).map_err(|fault| Error::machine(fault.to_string(), "try again"))
 }
 

@@ -199,6 +199,22 @@ impl Catalog {
         })
     }
 
+    /// Changes a share's limits; gives the share as it is now, and the limits it had.
+    pub(crate) fn change_limits(
+        &mut self,
+        name: &ShareName,
+        limits: LimitChanges,
+    ) -> Result<(ShareRecord, ShareLimits), Error> {
+        self.write(|transaction| {
+            let mut share = find(transaction, name)?.ok_or_else(|| no_share(name))?;
+            let before = share.limits;
+            apply(&ShareChanges { limits, ..ShareChanges::default() }, &mut share)?;
+            check_terms(&share)?;
+            update(transaction, &share)?;
+            Ok((share, before))
+        })
+    }
+
     /// Takes a share out of the catalog; gives it as it was. A folder keeps its files.
     pub fn delete_share(&mut self, name: &ShareName) -> Result<ShareRecord, Error> {
         self.write(|transaction| {

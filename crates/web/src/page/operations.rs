@@ -7,6 +7,7 @@ use control::{AccountName, By, Error, LimitChanges, ShareName};
 use serde::{Deserialize, Deserializer};
 use server::admin::Multichannel;
 
+use crate::page::answer::Refusal;
 use crate::page::source::PageSource;
 
 /// What is to be done.
@@ -71,7 +72,35 @@ fn named<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Non
 }
 
 fn number(text: &str) -> Result<u64, Error> {
-    text.parse().map_err(|_| Error::argument(format!("{text:?} is no number"), "use one from the list"))
+    digits(text).ok_or_else(|| Error::argument(format!("{text:?} is no number"), "use one from the list"))
+}
+
+/// A number of digits and nothing else.
+pub(crate) fn digits(text: &str) -> Option<u64> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+}
+
+/// What options of commands are called on the page.
+const FIELDS: [(&str, &str); 4] = [
+    ("--user-iops-max", "IOPS of each user"),
+    ("--user-mibps-max", "MiB/s of each user"),
+    ("--iops-max", "IOPS of the share"),
+    ("--mibps-max", "MiB/s of the share"),
+];
+
+/// Why something was not done, in words and sentences of the page.
+pub(crate) fn refusal(error: Error) -> Refusal {
+    let refusal = Refusal::from(error);
+    let [what, remedy] = [refusal.what, refusal.remedy].map(|text| sentence(&text));
+    Refusal { what, remedy, ..Refusal::new(refusal.status, "", "") }
+}
+
+fn sentence(text: &str) -> String {
+    let text = FIELDS.into_iter().fold(text.to_owned(), |text, (option, field)| text.replace(option, field));
+    let mut letters = text.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    let end = if text.ends_with('.') { "" } else { "." };
+    format!("{first}{}{end}", letters.as_str())
 }
 
 #[cfg(test)]
@@ -99,5 +128,24 @@ mod tests {
         ] {
             assert_eq!(parsed(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_number_is_digits_alone() {
+        assert_eq!([digits("7"), digits("007"), digits("18446744073709551615")], [Some(7), Some(7), Some(u64::MAX)]);
+        assert!(
+            ["", "+7", "-7", " 7", "7 ", "7.0", "0x7", "18446744073709551616"]
+                .iter()
+                .all(|wrong| digits(wrong).is_none())
+        );
+    }
+
+    #[test]
+    fn refusals_speak_of_the_page() {
+        let told = refusal(Error::argument("--user-iops-max cannot be 9", "use 10 to 10000000 IOPS"));
+        assert_eq!(
+            (told.what.as_str(), told.remedy.as_str()),
+            ("IOPS of each user cannot be 9.", "Use 10 to 10000000 IOPS.")
+        );
     }
 }

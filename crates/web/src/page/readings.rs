@@ -90,12 +90,16 @@ impl Work for Readings {
             Question::Overview { after } => self.overview(seen, after),
             Question::Shares { text, after } => told(&self.shares(seen).part(&text, after.as_ref())),
             Question::Share { name } => {
+                let name = self.source.share_named(&name);
                 self.shares(seen).one(&name).ok_or_else(|| missing("share")).and_then(|one| told(&one))
             }
             Question::Sessions { text, after } => told(&self.sessions(&text, after)),
             Question::Session { id } => self.session(id),
             Question::Opens { text, session, after } => told(&self.opens(&text, session, after)),
-            Question::Counted { share } => told(&counted::of(seen, share.as_deref())),
+            Question::Counted { share } => {
+                let share = share.map(|share| self.source.share_named(&share));
+                told(&counted::of(seen, share.as_deref()))
+            }
             Question::Events => self.events(),
             Question::Accounts => told(&self.accounts()),
         }

@@ -19,7 +19,7 @@ use zeroize::Zeroizing;
 
 use crate::flight::Unanswered;
 use crate::page::answer::{Refusal, answered, told};
-use crate::page::operations::Operation;
+use crate::page::operations::{Operation, digits, refusal};
 use crate::page::readings::Question;
 use crate::page::sessions::{Activity, Shown};
 use crate::page::sign_in::Outcome;
@@ -79,7 +79,21 @@ async fn guarded(request: Request, next: Next) -> Response {
         Ok(()) => next.run(request).await,
         Err(refusal) => refusal.into_response(),
     };
-    guard::secured(response)
+    guard::secured(in_json(response))
+}
+
+/// What is refused before anything of ours looks at it says so in JSON, too.
+fn in_json(response: Response) -> Response {
+    let status = response.status();
+    let is_json = response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind == "application/json");
+    if is_json || !(status.is_client_error() || status.is_server_error()) {
+        return response;
+    }
+    if status == StatusCode::PAYLOAD_TOO_LARGE {
+        let remedy = format!("Send {BODY_MAX} bytes at most.");
+        return Refusal::new(status, "The request is too long.", remedy).into_response();
+    }
+    Refusal::new(status, "The request is not understood.", "Load the page anew.").into_response()
 }
 
 async fn shell() -> Response {
@@ -113,7 +127,7 @@ async fn sign_in(State(site): State<Site>, headers: HeaderMap, body: Bytes) -> R
     let Credentials { name, password } = parsed(&body)?;
     let password = Zeroizing::new(password);
     if !served.catalog().has_operators() {
-        return Err(no_operators());
+        return Err(no_operators(served));
     }
     let cookies = guard::shown(&headers, site.port).cookies;
     match served.sign_in.attempt(name, password, cookies).await? {
@@ -130,7 +144,8 @@ async fn sign_in(State(site): State<Site>, headers: HeaderMap, body: Bytes) -> R
         Outcome::Wait(time) => {
             let seconds = time.as_secs() + 1;
             let what = "Too many have failed to sign in.";
-            let remedy = format!("Try again in {seconds} seconds.");
+            let unit = if seconds == 1 { "second" } else { "seconds" };
+            let remedy = format!("Try again in {seconds} {unit}.");
             Err(Refusal::new(StatusCode::TOO_MANY_REQUESTS, what, remedy).again_after(seconds))
         }
         Outcome::Failed => {
@@ -159,7 +174,7 @@ async fn operation(State(site): State<Site>, headers: HeaderMap, body: Bytes) ->
         }
         // The session may have ended since.
         let operator = sessions.lock().find(&shown, &source.catalog, Activity::PageAlone, Instant::now());
-        operation.run(&source, &operator.ok_or_else(not_signed_in)?).map_err(Refusal::from)
+        operation.run(&source, &operator.ok_or_else(not_signed_in)?).map_err(refusal)
     });
     done.await??;
     Ok(answered(StatusCode::OK, "{}".into()))
@@ -234,7 +249,7 @@ impl Site {
         guard::check_site(headers)?;
         let served = self.served()?;
         if !served.catalog().has_operators() {
-            return Err(no_operators());
+            return Err(no_operators(served));
         }
         let (shown, activity) = (guard::shown(headers, self.port), guard::activity(headers));
         let operator = served.sessions.lock().find(&shown, served.catalog(), activity, Instant::now());
@@ -271,7 +286,7 @@ fn text(words: &HashMap<String, String>, name: &str) -> Result<Option<String>, R
 }
 
 fn number(words: &HashMap<String, String>, name: &str) -> Result<Option<u64>, Refusal> {
-    text(words, name)?.map(|word| word.parse().map_err(|_| not_understood(name))).transpose()
+    text(words, name)?.map(|word| digits(&word).ok_or_else(|| not_understood(name))).transpose()
 }
 
 fn not_understood(what: &str) -> Refusal {
@@ -283,8 +298,8 @@ fn not_signed_in() -> Refusal {
     Refusal::new(StatusCode::UNAUTHORIZED, "Nobody has signed in.", "Sign in.")
 }
 
-fn no_operators() -> Refusal {
-    let remedy = "Make one on this machine: multilane operator create NAME";
+fn no_operators(served: &Served) -> Refusal {
+    let remedy = format!("Make one on this machine: multilane operator create NAME{}", served.source.of_data);
     Refusal::new(StatusCode::FORBIDDEN, "There is no operator yet who could sign in.", remedy)
 }
 

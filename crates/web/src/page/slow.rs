@@ -48,9 +48,13 @@ impl Work for Slow {
 
     fn answer(&mut self, (): &(), question: Question) -> Answer {
         match question {
-            Question::Why { about } => told(&self.0.explain.why(about.as_deref())?),
+            Question::Why { about } => {
+                let about = about.map(|about| self.0.share_named(&about));
+                told(&self.0.explain.why(about.as_deref())?)
+            }
             Question::Metrics => told(&definitions()),
             Question::Metric { name, by, share, span } => {
+                let share = share.map(|share| self.0.share_named(&share));
                 let query = query(&name, by.as_deref(), share.as_deref(), span)?;
                 told(&numbers(&query, series(&self.0.archive, &query)?))
             }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use control::{Explain, KnownCatalog, LogFilter, Operations, ShareGauges};
+use control::{Explain, KnownCatalog, LogFilter, Operations, ShareGauges, folded_name};
 use insight::why::Path;
 use serde_json::Value;
 use server::admin::Admin;
@@ -37,4 +37,15 @@ pub struct PageSource {
     pub version: &'static str,
     /// When the server started, as text.
     pub since: String,
+    /// The arguments that lead a command to this server's data folder, with a space before them, or nothing.
+    pub of_data: String,
+}
+
+impl PageSource {
+    /// A share's name as the catalog has it, whatever its case here; what no share has, as it is.
+    pub(crate) fn share_named(&self, name: &str) -> String {
+        let folded = folded_name(name);
+        let known = self.catalog.shares().into_iter().map(|share| share.name);
+        { known }.find(|share| folded_name(share) == folded).unwrap_or_else(|| name.to_owned())
+    }
 }
