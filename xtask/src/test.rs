@@ -41,6 +41,9 @@ const MANY_SEEDS: &str = "10000";
 /// Names that are kept in memory in the part that looks at what metadata caching costs.
 const MANY_NAMES: &str = "1000000";
 
+/// How much later than tests the release build and the fuzz targets get a core, as nice(1) has it.
+const NICENESS: &str = "10";
+
 /// Minutes that a long part works.
 const LONG_MINUTES: &str = "60";
 
@@ -80,7 +83,7 @@ impl Part {
             Self::Clippy => clippy(),
             Self::Style => style::check(),
             Self::Unit => run::counted(cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]), run::test_result),
-            Self::Build => run::one(cargo(&["build", "--release", "--locked"])),
+            Self::Build => run::one(behind(&cargo(&["build", "--release", "--locked"]))),
             Self::Fuzz => fuzz(),
             Self::Conformance => run::counted(python(&["-m", "conformance.run"]), run::summary),
             Self::Bounds => run::one(python(&["-m", "conformance.bench.bounds"])),
@@ -183,7 +186,7 @@ fn fuzz() -> Tally {
             return Tally::failure();
         }
         let words = ["run", target, &found, &kept, "--", &limit, "-verbosity=0", "-print_final_stats=0"];
-        total += run::one(cargo_fuzz(&words));
+        total += run::one(behind(&cargo_fuzz(&words)));
     }
     total
 }
@@ -209,6 +212,17 @@ fn many_names() -> Tally {
 /// A suite that works as long as it is told to.
 fn long(module: &str) -> Tally {
     run::counted(python(&["-m", module, "--minutes", LONG_MINUTES]), run::summary)
+}
+
+/// The same command behind others in the queue for a core: tests that run beside it have times to keep.
+fn behind(command: &Command) -> Command {
+    let mut behind = Command::new("nice");
+    behind.args(["-n", NICENESS]).arg(command.get_program()).args(command.get_args());
+    if let Some(folder) = command.get_current_dir() {
+        behind.current_dir(folder);
+    }
+    behind.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    behind
 }
 
 fn cargo(words: &[&str]) -> Command {
