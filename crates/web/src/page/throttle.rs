@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use control::folded_name;
 
 /// Places that names share by chance, whether there is such an operator or not: nobody can have it grow.
-const PLACES: usize = 256;
+const PLACES: usize = 4_096;
 /// Failures of one name that cost nothing, and the longest wait.
 const OF_NAME: Terms = Terms { free: 3, wait_max: Duration::from_secs(60) };
 /// Those of all names together.
