@@ -25,7 +25,7 @@ PASSWORD, OTHER_PASSWORD = "correct horse battery", "staple battery horse"
 MARKUP, COMMENT = "&ltimg&gt 'x' & $co", "<img src=x onerror=\"window.hurt=1\"><script>window.hurt=1</script>"
 # A comment that a browser would turn around.
 LED, LED_SHOWN = "a\u202eb", "a\\u{202e}b"
-SIZES = ((1280, 800, "light"), (1280, 800, "dark"), (360, 740, "light"), (360, 740, "dark"))
+SIZES = ((1280, 800, "light"), (1280, 800, "dark"), (360, 740, "light"), (360, 740, "dark"), (800, 700, "light"), (1190, 700, "light"))
 # axe looks at each width once, and at each scheme.
 LOOKED_AT = (SIZES[0], SIZES[3])
 LOAD_SECONDS = 120

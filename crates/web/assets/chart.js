@@ -5,6 +5,8 @@ import { h, say } from "./dom.js";
 import { clock, date } from "./format.js";
 
 const HEIGHT = 180;
+// What the axis goes up to at least: below that its numbers are all alike.
+const LEAST = 0.1;
 // Rows of the table beside a chart.
 const ROWS = 20;
 // Colours that lines have; those behind them are dashed.
@@ -64,7 +66,7 @@ export class Chart {
       height: HEIGHT,
       legend: { show: false },
       cursor: { y: false, drag: { x: false, y: false } },
-      scales: { x: { time: true }, y: { range: (_, least, most) => [0, Math.max(most, 1e-9) * 1.1 || 1] } },
+      scales: { x: { time: true }, y: { range: (_, least, most) => [0, Math.max(most * 1.1, LEAST) || 1] } },
       axes: [{ ...axis, size: 32, space: 90, values: (_, moments) => moments.map((moment) => label(moment, this.data[0])) }, { ...axis, size: 56, values: (_, numbers) => numbers.map((number) => this.format(number, true)) }],
       series: [{}, ...this.series.map((name, at) => ({ label: name, stroke: colour(`--series${at % 6}`), width: 2, dash: at >= COLOURS ? [5, 4] : undefined, points: { show: false }, spanGaps: false }))],
     }, this.data, this.place);

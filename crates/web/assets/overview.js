@@ -29,10 +29,11 @@ export function overview(main) {
     { name: "Written", number: true, text: (share) => mibs(share.figures.written) },
     { name: "99 % within", number: true, text: (share) => millis(share.figures.p99_ms) },
   ], (share) => share.name);
+  const doing = h("div", { class: "panel", hidden: true }, busy.element);
   const why = new Why(null);
   main.replaceChildren(heading("Overview"), about, problems, facts.element,
     h("div", { class: "charts" }, charts.moved.element, charts.iops.element, charts.latency.element),
-    h("div", { class: "panel" }, busy.element), why.element);
+    doing, why.element);
 
   async function refresh() {
     const seen = await read("overview", { after: points.length ? points.at(-1).at : 0 });
@@ -62,6 +63,7 @@ export function overview(main) {
     charts.iops.set([times, points.map((point) => point.iops)]);
     charts.latency.set([times, points.map((point) => point.p99_ms)]);
     busy.update(seen.busy);
+    show(doing, seen.busy.length > 0);
     await why.refresh();
   }
 
