@@ -87,6 +87,23 @@ mod tests {
         }
     }
 
+    /// The scripts cannot ask for the rule, and have it written down.
+    #[test]
+    fn what_commands_write_out_of_a_text_the_page_writes_out_too() {
+        let obeyed: Vec<char> = ('\0'..=char::MAX).filter(|one| insight::shown::is_obeyed(*one)).collect();
+        let written = |one: char| match u32::from(one) {
+            code @ 0..=0xffff => format!("\\u{code:04x}"),
+            code => format!("\\u{{{code:x}}}"),
+        };
+        let ranges = obeyed.chunk_by(|one, next| u32::from(*one) + 1 == u32::from(*next)).map(|range| match range {
+            [one] => written(*one),
+            [first, .., last] => format!("{}-{}", written(*first), written(*last)),
+            [] => String::new(),
+        });
+        let rule = format!("/[{}]/gu", ranges.collect::<String>());
+        assert!(include_str!("../../assets/dom.js").contains(&rule), "{rule}");
+    }
+
     #[test]
     fn all_that_the_shell_and_the_scripts_load_is_there() {
         let scripts = FILES.iter().filter(|(_, kind, _)| *kind == SCRIPT);
