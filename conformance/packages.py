@@ -105,7 +105,7 @@ def rust_program(folder, name):
 
 
 def crate_program(crate, version, name):
-    """Builds a program of a crate of crates.io, once, and returns its path."""
+    """Builds a program of a published crate, once, and returns its path."""
     if not shutil.which("cargo"):
         raise Skip("needs Cargo")
     root = cache("crates") / f"{crate}-{version}"
