@@ -89,13 +89,25 @@ fn look(node: &dyn Node) -> Metadata {
     answer.or_else(|_| node.metadata()).unwrap()
 }
 
-/// How many calls `work` makes in memory, on a disk and on another machine, where there is such a file system.
+/// What is a moment old is asked for again: where this machine has so much to do that `work` is kept waiting, it makes more calls than it needs.
+const TRIES: usize = 5;
+
+/// How many calls `work` needs in memory, on a disk and on another machine, where there is such a file system.
 fn check(what: &str, expected: [usize; 3], work: impl Fn(&Place)) {
     for (waits, expected) in [Waits::Never, Waits::ForData, Waits::Always].into_iter().zip(expected) {
-        if let Some(place) = Place::new(waits) {
+        let mut least = None;
+        for _ in 0..TRIES {
+            let Some(place) = Place::new(waits) else { break };
             let (_, made) = count(|| work(&place));
-            assert_eq!(made, expected, "{what}, {waits:?}");
+            least = Some(least.map_or(made, |least: usize| least.min(made)));
+            if made <= expected {
+                break;
+            }
         }
+        assert!(
+            least.is_none_or(|least| least == expected),
+            "{what}, {waits:?}: {least:?} calls, {expected} are meant"
+        );
     }
 }
 
