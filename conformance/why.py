@@ -144,8 +144,8 @@ def listing(report):
 
 def neighbour(report):
     shares = {SHARE: [], "loud": []}
-    # Requests of 64 KiB cost the server more than their client, which leaves room for the other one on their core.
-    with server(shares, core=1) as one, loaded(one, Load("loud", block="64K", files=4, depth=64), cores=(0,)), \
+    # Large requests cost the server more than their client, which leaves room for the other one on their core.
+    with server(shares, core=1) as one, loaded(one, Load("loud", block="1M", files=4, depth=32), cores=(0,)), \
             loaded(one, Load(SHARE, files=1, depth=1, is_keeper=True), cores=(0,)):
         says(named(report, one, "neighbour"), "of all work is that of the share loud", "share update loud --iops-max N")
 

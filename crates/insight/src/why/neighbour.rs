@@ -12,8 +12,8 @@ use super::{Found, Kind, percent, quoted, said};
 const PART_MIN: f64 = 0.5;
 /// where a shard has work so much of the time: that is how likely who comes finds it at work.
 const BUSY_MIN: f64 = 0.7;
-/// Requests stand in line from these seconds on, each.
-const IN_LINE_MIN: f64 = 0.0005;
+/// Requests stand in line from these seconds on, each: several times what one takes that finds its shard free.
+const IN_LINE_MIN: f64 = 0.0001;
 /// So many bytes are as much work as a request.
 const REQUEST_BYTES: f64 = 65_536.0;
 
