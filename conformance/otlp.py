@@ -5,12 +5,11 @@ import json
 import os
 import subprocess
 import threading
-import time
 import urllib.request
 
 from conformance import alone, multilane, packages
 from conformance.prometheus import client, at
-from conformance.report import Skip, expect
+from conformance.report import Skip, expect, until
 from conformance.server import Wanted, serving
 
 NAME = "otlp"
@@ -79,10 +78,8 @@ class Collector:
 
     def next(self):
         """The next body that is sent from now on."""
-        before, deadline = len(self.bodies), time.monotonic() + SENT_SECONDS
-        while len(self.bodies) == before:
-            expect(time.monotonic() < deadline, "nothing was sent")
-            time.sleep(0.1)
+        before = len(self.bodies)
+        until(lambda: len(self.bodies) > before, "nothing was sent", SENT_SECONDS)
         return self.bodies[-1]
 
 
@@ -108,12 +105,12 @@ def checks(report):
             same(said["points"], text(server))
         with report.check(NAME, "a collector that refuses is told of in the log, and gets all that it has missed"):
             collector.refuses = True
-            until(lambda: "the collector does not take metrics" in log(server), "the log does not say that nothing is taken")
+            until(lambda: "the collector does not take metrics" in log(server), "the log does not say that nothing is taken", SENT_SECONDS)
             client(server, "cp", str(file), at(server, "again"))
             collector.refuses = False
             written = [point for point in parsed(python, collector.next())["points"] if point[0] == "multilane_written" and point[3] == {"share": server.share}]
             expect([point[4] for point in written] == [[2 * FILE_BYTES]], written)
-            until(lambda: "the collector takes metrics again" in log(server), "the log does not say that they are taken again")
+            until(lambda: "the collector takes metrics again" in log(server), "the log does not say that they are taken again", SENT_SECONDS)
         with report.check(NAME, "the end is told, too"):
             before = len(collector.bodies)
             expect(server.stop() == 0, "it did not end well")
@@ -157,13 +154,6 @@ def text(server):
 
 def log(server):
     return server.log.read_text(errors="replace")
-
-
-def until(is_so, what):
-    deadline = time.monotonic() + SENT_SECONDS
-    while not is_so():
-        expect(time.monotonic() < deadline, what)
-        time.sleep(0.1)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import zipfile
 
 from conformance import multilane, packages
 from conformance.relay import Cutter
-from conformance.report import Failure, Skip, expect
+from conformance.report import Failure, Skip, expect, until
 from conformance.server import HOST, Wanted, free_port, serving
 from conformance.webdriver import ENTER, ESCAPE, TAB, chromium
 
@@ -172,7 +172,7 @@ def operators(report, server):
     with report.check(NAME, "names that are no operator's are not logged, and a wait is told of once"):
         for name in ("a password in the wrong field", "ann"):
             Client(server).sign_in(name, "wrong")
-        until(lambda: server.logged("operator_sign_in_refused")[-1]["operator"] == "ann", "ann's is not logged")
+        until(lambda: server.logged("operator_sign_in_refused")[-1]["operator"] == "ann", "ann's is not logged", EVENT_SECONDS)
         expect({line["operator"] for line in server.logged("operator_sign_in_refused")} == {"ann", ""}, "other names are logged")
         expect("wrong field" not in server.log.read_text(), "what was typed is logged")
         lines = server.logged("operator_sign_in_throttled")
@@ -204,7 +204,7 @@ def loaded(server, relay):
     processes = [subprocess.Popen([str(server.program), *words], env=environment, stdin=subprocess.DEVNULL,
                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for words in argv]
     try:
-        until(lambda: sorted(len(session["channels"]) for session in server.session_views())[-1:] == [4] and server.sessions() == 2, "the load does not begin")
+        until(lambda: sorted(len(session["channels"]) for session in server.session_views())[-1:] == [4] and server.sessions() == 2, "the load does not begin", EVENT_SECONDS)
         yield
     finally:
         for process in processes:
@@ -257,7 +257,7 @@ def by_keyboard(report, server, browser, axe, pictures):
         look(browser, axe, "question", pictures, LOOKED_AT)
         browser.keys(TAB, ENTER)
         browser.until("return document.querySelector('.result.good')?.textContent.includes('is closed')", "it is closed")
-        until(lambda: any(line["operator"] == "ann" and line["session"] == session for line in server.logged("session_closed")), "it is not in the log")
+        until(lambda: any(line["operator"] == "ann" and line["session"] == session for line in server.logged("session_closed")), "it is not in the log", EVENT_SECONDS)
 
 
 def tab_to(browser, selector):
@@ -377,7 +377,7 @@ def steered(report, server, browser):
         browser.click("[data-confirm]")
         browser.until("return document.querySelector('td button').textContent === 'Switch on'", "it is off")
         expect(not multichannel(server), "the catalog says that it is on")
-        until(lambda: max(len(session["channels"]) for session in server.session_views()) == 1, "sessions keep their channels")
+        until(lambda: max(len(session["channels"]) for session in server.session_views()) == 1, "sessions keep their channels", EVENT_SECONDS)
 
 
 def ended(report, server, browser):
@@ -396,11 +396,3 @@ def ended(report, server, browser):
 def multichannel(server):
     account = json.loads(server._run("account", "show", server.keeper, "--json"))
     return account["multichannel"] == "on"
-
-
-def until(is_so, what):
-    deadline = time.monotonic() + EVENT_SECONDS
-    while not is_so():
-        if time.monotonic() > deadline:
-            raise Failure(what)
-        time.sleep(0.1)

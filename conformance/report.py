@@ -28,6 +28,15 @@ class Failure(Exception):
     """Raised inside a check whose expectation did not hold; its text says what was seen."""
 
 
+def until(is_so, what, seconds):
+    """Waits until it is so, for so many seconds; a failure that says `what` where it does not come."""
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        if time.monotonic() > deadline:
+            raise Failure(what)
+        time.sleep(0.1)
+
+
 @dataclasses.dataclass
 class Check:
     suite: str

@@ -14,7 +14,7 @@ import time
 from conformance import alone, links, multilane, packages
 from conformance.limited import Client, Limited, Load
 from conformance.py_smbprotocol import REQUIREMENTS
-from conformance.report import Failure, Skip, expect
+from conformance.report import Failure, Skip, expect, until
 from conformance.server import Wanted, serving
 
 NAME = "why"
@@ -103,7 +103,7 @@ def slow_disk(report):
 def lost_channel(report):
     with over_links(4) as (one, namespace, address):
         with loaded_over(namespace, one, address, 4):
-            until(lambda: len(channels_of(one)) == 4, "there are not four channels")
+            until(lambda: len(channels_of(one)) == 4, "there are not four channels", FOUND_SECONDS)
             time.sleep(UNDER_WAY_SECONDS)
             links.command("ip", "-n", namespace, "link", "set", "c2", "down")
             says(named(report, one, "channel_lost"), "has lost 1 of its 4 channels")
@@ -199,7 +199,7 @@ def loaded(one, load, cores=None):
     """With this load on the server, until it is left."""
     client = Client(one, load, LOAD_SECONDS, cores=cores)
     try:
-        until(lambda: channels_of(one), "the load does not begin")
+        until(lambda: channels_of(one), "the load does not begin", FOUND_SECONDS)
         time.sleep(UNDER_WAY_SECONDS)
         expect(client.process.poll() is None, "the load has ended")
         yield client
@@ -238,7 +238,7 @@ def loaded_over(namespace, one, address, count):
             "-w0", f"-d{LOAD_SECONDS}", f"smb://{one.user}@{address}/{SHARE}/file"]
     process = subprocess.Popen(argv, env=dict(os.environ, MULTILANE_PASSWORD=one.password), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     try:
-        until(lambda: channels_of(one), "the load does not begin")
+        until(lambda: channels_of(one), "the load does not begin", FOUND_SECONDS)
         yield
     finally:
         process.kill()
@@ -247,14 +247,6 @@ def loaded_over(namespace, one, address, count):
 
 def channels_of(one):
     return [channel for session in json.loads(one._run("sessions", "--json")) for channel in session["channels"]]
-
-
-def until(is_so, what):
-    deadline = time.monotonic() + FOUND_SECONDS
-    while not is_so():
-        if time.monotonic() > deadline:
-            raise Failure(what)
-        time.sleep(0.2)
 
 
 def why(one, about):

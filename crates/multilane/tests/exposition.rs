@@ -2,6 +2,7 @@
 
 #[allow(dead_code)]
 mod place;
+mod started;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,6 +14,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::place::Place;
+use crate::started::started;
 
 /// Longer than anything takes that a test waits for.
 const AN_AGE: Duration = Duration::from_secs(60);
@@ -29,11 +31,7 @@ struct Served {
 impl Served {
     fn new() -> Self {
         let place = Place::new();
-        let mut command = place.command(&["serve", "--json", "--listen", "127.0.0.1:0", "--metrics", "0"]);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let mut ready = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
-        let ready: Value = serde_json::from_str(&ready).unwrap();
+        let (child, ready) = started(&place, &["--metrics", "0"]);
         let address = |value: &Value| -> SocketAddr { value.as_str().unwrap().parse().unwrap() };
         let (listen, metrics) = (address(&ready["listen"][0]), address(&ready["metrics"]));
         let password = place.json(&["account", "keys", "local"])["key1"].as_str().unwrap().to_owned();

@@ -2,16 +2,18 @@
 
 #[allow(dead_code)]
 mod place;
+mod started;
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::place::Place;
+use crate::started::started;
 
 /// Longer than anything takes that a test waits for.
 const AN_AGE: Duration = Duration::from_secs(60);
@@ -27,11 +29,7 @@ struct Served {
 impl Served {
     fn new() -> Self {
         let place = Place::new();
-        let mut command = place.command(&["serve", "--json", "--listen", "127.0.0.1:0", "--page", "0"]);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let mut ready = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
-        let ready: Value = serde_json::from_str(&ready).unwrap();
+        let (child, ready) = started(&place, &["--page", "0"]);
         Served { place, child, page: ready["page"].as_str().unwrap().parse().unwrap() }
     }
 

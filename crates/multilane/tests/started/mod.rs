@@ -1,0 +1,17 @@
+//! For tests: a server that was started as its users start one, and has said that it serves.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+
+use serde_json::Value;
+
+use crate::place::Place;
+
+/// A server on a free port of this machine, started with these words, too, and what it has said.
+pub(crate) fn started(place: &Place, words: &[&str]) -> (Child, Value) {
+    let mut command = place.command(&[&["serve", "--json", "--listen", "127.0.0.1:0"], words].concat());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut ready = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
+    (child, serde_json::from_str(&ready).unwrap())
+}
