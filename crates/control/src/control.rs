@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use server::admin::{
-    Account, Advertise, Anonymous, AuditClasses, Configuration, Principal, PrincipalKind, Sealing, Settings, Share,
-    Signing, nt_hash,
+    Account, Advertise, Anonymous, AuditClasses, Configuration, Group, Principal, PrincipalKind, Sealing, Settings,
+    Share, Signing, Standing, nt_hash,
 };
 use tracing::{info, warn};
 
@@ -132,7 +132,14 @@ impl Control {
         let is_awaited = |share: &&ShareRecord| !shares.iter().any(|served| served.name == share.name);
         let awaited = snapshot.shares.iter().filter(is_awaited).map(|share| share.name.clone()).collect();
         let settings = settings(&self.settings_over(snapshot.settings.clone()), &self.overrides);
-        Configuration { principals: principals(snapshot), accounts: accounts(snapshot), shares, awaited, settings }
+        Configuration {
+            principals: principals(snapshot),
+            accounts: accounts(snapshot),
+            groups: groups(snapshot),
+            shares,
+            awaited,
+            settings,
+        }
     }
 
     /// Reads the file that the catalog's path leads to now; gives its version, too, or an earlier one.
@@ -254,6 +261,7 @@ impl Control {
             seal_required: share.seal_required,
             continuously_available: share.continuous,
             access_based: share.access_based,
+            rights: snapshot.rights.get(&share.id).cloned().unwrap_or_default(),
             audit: share.audit,
             limit: self.limits.of(share, snapshot),
         })
@@ -328,14 +336,26 @@ fn accounts(snapshot: &Snapshot) -> Vec<Account> {
     snapshot.accounts.iter().map(|(account, _)| of(account)).collect()
 }
 
+fn groups(snapshot: &Snapshot) -> Vec<Group> {
+    let of = |group: &catalog::Group| Group {
+        name: group.name.clone(),
+        account: group.account.clone(),
+        relative_id: group.relative_id,
+    };
+    snapshot.groups.iter().map(of).collect()
+}
+
 /// Accounts sign in with either key, users with their password.
 fn principals(snapshot: &Snapshot) -> Vec<Principal> {
+    let now = Timestamp::now();
     let accounts = snapshot.accounts.iter().map(|(account, keys)| Principal {
         name: account.name.clone(),
         account: account.name.clone(),
         kind: PrincipalKind::Account,
         relative_id: account.relative_id,
         secrets: vec![nt_hash(&keys.key1), nt_hash(&keys.key2)],
+        groups: Vec::new(),
+        standing: Standing::Good,
     });
     let users = snapshot.users.iter().map(|(user, hash)| Principal {
         name: user.name.clone(),
@@ -343,6 +363,8 @@ fn principals(snapshot: &Snapshot) -> Vec<Principal> {
         kind: PrincipalKind::User,
         relative_id: user.relative_id,
         secrets: vec![hash.clone()],
+        groups: snapshot.groups_of.get(&user.relative_id).cloned().unwrap_or_default(),
+        standing: user.standing(now),
     });
     accounts.chain(users).collect()
 }

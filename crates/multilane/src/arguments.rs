@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use control::{AccountKind, AccountName, Dialect, Error, Region, Sku, UserName};
+use jiff::Timestamp;
 use server::admin::AdvertisedAddress;
 use web::{Collector, PageAt};
 
 use crate::compare::arguments::Compare;
 use crate::exposition;
 use crate::features::FeaturesCommand;
+use crate::group::GroupCommand;
 use crate::log::{Filter, Format};
 use crate::metrics::MetricsCommand;
 use crate::operator::OperatorCommand;
@@ -31,7 +33,7 @@ Examples:
   multilane account keys local                     show the passwords of the account `local`
   multilane share create media --path /srv/media   share a folder
   multilane share create scratch --ram 4G          share a RAM disk
-  multilane user add alice --password-stdin <file  let somebody else sign in
+  multilane user create alice                      let somebody else sign in
   multilane sessions --json                        who is connected, for programs
   multilane cp ./photos smb://alice@nas/media/new  copy files to a server, this one or another
 
@@ -65,6 +67,9 @@ pub(crate) enum Command {
     /// Users of an account, who sign in with a password
     #[command(subcommand)]
     User(UserCommand),
+    /// Groups of users, for rights on shares and in descriptors
+    #[command(subcommand)]
+    Group(GroupCommand),
     /// Operators, who sign in to the page and may do there what commands do
     #[command(subcommand)]
     Operator(OperatorCommand),
@@ -329,35 +334,84 @@ pub(crate) enum AccountCommand {
     },
 }
 
+const USER_EXAMPLE: &str = "Examples:\n  multilane user create alice\n  printf '%s\\n' \"$PASSWORD\" | multilane user create alice --password-stdin";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum UserCommand {
-    /// Add a user, with the password on the first line of standard input
-    #[command(after_help = "Example:\n  printf '%s\\n' \"$PASSWORD\" | multilane user add alice --password-stdin")]
-    Add {
+    /// Make a user, who signs in with a password
+    #[command(alias = "add", after_help = USER_EXAMPLE)]
+    Create {
         /// The name to sign in with
         name: UserName,
-        /// Read the password from standard input, the only place it is taken from
-        #[arg(long, required = true)]
+        /// Read the password from the first line of standard input, and ask nobody
+        #[arg(long)]
         password_stdin: bool,
         /// The account whose shares the user may connect to [default: the oldest]
         #[arg(long, value_name = "NAME")]
         account: Option<AccountName>,
     },
-    /// Change a user's password to the first line of standard input; sessions that the old one began end, and the SID stays
-    Password {
+    /// Change a user's password; sessions that the old one began end, and the SID stays
+    #[command(alias = "password")]
+    Passwd {
         /// The user
         name: UserName,
-        /// Read the password from standard input, the only place it is taken from
-        #[arg(long, required = true)]
+        /// Read the password from the first line of standard input, and ask nobody
+        #[arg(long)]
         password_stdin: bool,
+    },
+    /// Let a user sign in no longer; its sessions end, and all that is the user's stays
+    Disable {
+        /// The user
+        name: UserName,
+    },
+    /// Let a disabled user sign in again
+    Enable {
+        /// The user
+        name: UserName,
+    },
+    /// Let a user sign in until a time; its sessions end then
+    #[command(
+        after_help = "Examples:\n  multilane user expire alice 2027-01-31T18:00:00Z\n  multilane user expire alice never"
+    )]
+    Expire {
+        /// The user
+        name: UserName,
+        /// The time, such as 2027-01-31T18:00:00Z, or `never`
+        #[arg(value_name = "TIME", value_parser = expiry)]
+        at: Expiry,
+    },
+    /// Give a user another name; the SID stays, and with it all rights
+    Rename {
+        /// The user
+        name: UserName,
+        /// The new name
+        to: UserName,
+    },
+    /// Show one user, with the groups that it is in
+    Show {
+        /// The user
+        name: UserName,
     },
     /// List the users
     List,
-    /// Remove a user
-    Remove {
+    /// Delete a user; nobody gets the SID again
+    #[command(alias = "remove")]
+    Delete {
         /// The user's name
         name: UserName,
     },
+}
+
+/// When a user expires, if ever.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Expiry(pub(crate) Option<Timestamp>);
+
+fn expiry(text: &str) -> Result<Expiry, Error> {
+    if text == "never" {
+        return Ok(Expiry(None));
+    }
+    let remedy = "use a time such as 2027-01-31T18:00:00Z, or never";
+    text.parse().map(|at| Expiry(Some(at))).map_err(|_| Error::argument(format!("{text:?} is no time"), remedy))
 }
 
 #[derive(Debug, Args)]

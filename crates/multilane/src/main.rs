@@ -8,6 +8,7 @@ mod data;
 mod departure;
 mod exposition;
 mod features;
+mod group;
 mod hints;
 mod listening;
 mod live;
@@ -16,6 +17,7 @@ mod metrics;
 mod operator;
 mod output;
 mod page;
+mod password;
 mod raw_end;
 mod recorder;
 mod remote;
@@ -60,6 +62,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, Error> {
         Command::Serve(serve) => serve::run(&data()?, &serve, output),
         Command::Account(command) => account::run(&data()?, &command, output),
         Command::User(command) => user::run(&data()?, &command, output),
+        Command::Group(command) => group::run(&data()?, &command, output),
         Command::Operator(command) => operator::run(&data()?, &command, output),
         Command::Share(command) => share::run(&data()?, &command, output),
         Command::Features(command) => features::run(&data()?, &command, output),

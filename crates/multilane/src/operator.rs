@@ -1,17 +1,15 @@
 //! `multilane operator`: who may sign in to the page.
 
-use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::Path;
 
 use clap::Subcommand;
 use control::{Error, UserName};
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use serde::Serialize;
 
 use crate::data;
 use crate::output::{Deleted, Output};
+use crate::password;
 use crate::table::Table;
-use crate::user;
 
 const CREATE_EXAMPLE: &str = "Example:\n  multilane operator create ann\n  printf '%s\\n' \"$PASSWORD\" | multilane operator create ann --password-stdin";
 
@@ -53,13 +51,13 @@ pub(crate) fn run(path: &Path, command: &OperatorCommand, output: Output) -> Res
     match command {
         OperatorCommand::Create { name, password_stdin } => {
             let (folder, mut catalog) = data::open(path)?;
-            let operator = Shown { name: catalog.create_operator(name, &password(*password_stdin)?)?.name };
+            let operator = Shown { name: catalog.create_operator(name, &password::read(*password_stdin)?)?.name };
             output.print(&operator, |operator| format!("made operator {}\n", operator.name))?;
             data::reload(&folder).map(drop)
         }
         OperatorCommand::Passwd { name, password_stdin } => {
             let (folder, mut catalog) = data::open(path)?;
-            let operator = Shown { name: catalog.set_operator_password(name, &password(*password_stdin)?)?.name };
+            let operator = Shown { name: catalog.set_operator_password(name, &password::read(*password_stdin)?)?.name };
             data::forget(&folder, &catalog)?;
             output.print(&operator, |operator| format!("changed the password of operator {}\n", operator.name))
         }
@@ -80,55 +78,5 @@ pub(crate) fn run(path: &Path, command: &OperatorCommand, output: Output) -> Res
                 table.text()
             })
         }
-    }
-}
-
-/// From standard input, or from who sits at the terminal.
-fn password(is_on_standard_input: bool) -> Result<String, Error> {
-    if is_on_standard_input {
-        return user::password();
-    }
-    if !io::stdin().is_terminal() {
-        return Err(Error::argument(
-            "there is no terminal to ask for the password at",
-            "give it on the first line of standard input, with --password-stdin",
-        ));
-    }
-    let first = typed("Password: ")?;
-    if typed("The same again: ")? != first {
-        return Err(Error::argument("these are two passwords", "try again"));
-    }
-    Ok(first)
-}
-
-/// A line that is typed and not shown.
-fn typed(prompt: &str) -> Result<String, Error> {
-    let unable = |cause: io::Error| {
-        Error::machine(format!("the terminal cannot be used: {cause}"), "give the password with --password-stdin")
-    };
-    let before = tcgetattr(io::stdin()).map_err(|cause| unable(cause.into()))?;
-    let mut silent = before.clone();
-    // Whoever interrupts has typed a control character then, and leaves the terminal as it was.
-    silent.local_modes.remove(LocalModes::ECHO | LocalModes::ISIG);
-    tcsetattr(io::stdin(), OptionalActions::Flush, &silent).map_err(|cause| unable(cause.into()))?;
-    let _shown_again = ShownAgain(before);
-    eprint!("{prompt}");
-    let _ = io::stderr().flush();
-    let mut line = String::new();
-    io::stdin().lock().read_line(&mut line).map_err(unable)?;
-    eprintln!();
-    let line = line.trim_end_matches(['\r', '\n']);
-    if line.contains(char::is_control) {
-        return Err(Error::argument("that is no password", "try again, with letters, digits and signs"));
-    }
-    Ok(line.to_owned())
-}
-
-/// The terminal as it was before.
-struct ShownAgain(Termios);
-
-impl Drop for ShownAgain {
-    fn drop(&mut self) {
-        let _ = tcsetattr(io::stdin(), OptionalActions::Flush, &self.0);
     }
 }

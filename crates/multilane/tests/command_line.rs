@@ -28,7 +28,7 @@ struct Server {
 
 impl Place {
     fn add_user(&self, name: &str, password: &[u8]) -> Output {
-        let mut command = self.command(&["user", "add", name, "--password-stdin"]);
+        let mut command = self.command(&["user", "create", name, "--password-stdin"]);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         child.stdin.take().unwrap().write_all(password).unwrap();
         child.wait_with_output().unwrap()
@@ -268,13 +268,13 @@ fn passwords_come_from_standard_input_only() {
         assert_eq!(place.add_user("bob", password).status.code(), Some(code));
     }
     assert_eq!(place.add_user("ALICE", b"x\n").status.code(), Some(1));
-    place.refused(&["user", "add", "bob"], 2);
-    place.refused(&["user", "add", "bob", "secret", "--password-stdin"], 2);
+    place.refused(&["user", "create", "bob"], 2);
+    place.refused(&["user", "create", "bob", "secret", "--password-stdin"], 2);
 
     let users = place.json(&["user", "list"]);
     assert_eq!((&users[0]["name"], &users[0]["account"]), (&json!("Alice"), &json!("abc")));
-    place.done(&["user", "remove", "aLICE"]);
-    place.refused(&["user", "remove", "alice"], 1);
+    place.done(&["user", "delete", "aLICE"]);
+    place.refused(&["user", "delete", "alice"], 1);
 }
 
 #[test]
@@ -440,7 +440,7 @@ fn help_and_completions_are_there_for_everything() {
         &["--help"][..],
         &["serve", "--help"],
         &["account", "keys", "--help"],
-        &["user", "add", "--help"],
+        &["user", "create", "--help"],
         &["share", "create", "--help"],
     ] {
         assert!(place.done(command).contains("Example"), "{command:?}");

@@ -200,7 +200,7 @@ fn servers_that_run_are_measured_in_turn_and_keep_no_file() {
     fs::create_dir_all(bench.path("x")).unwrap();
     // Both have an account `local`, each with a key of its own: the second is asked with the first's.
     let user = |served: &Served| {
-        let mut add = served.program(&["user", "add", "guestbook", "--password-stdin"]);
+        let mut add = served.program(&["user", "create", "guestbook", "--password-stdin"]);
         let mut child = add.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"the same on both\n").unwrap();
         assert!(child.wait().unwrap().success());

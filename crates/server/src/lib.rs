@@ -11,7 +11,7 @@
 //!
 //! use server::admin::{
 //!     Account, Advertise, Anonymous, AuditClasses, CHANNELS_DEFAULT, Configuration, Multichannel, Principal, PrincipalKind, Sealing, Settings, Share,
-//!     Signing, nt_hash,
+//!     ShareRights, Signing, Standing, nt_hash,
 //! };
 //! use server::{Config, Server};
 //!
@@ -22,6 +22,8 @@
 //!     kind: PrincipalKind::Account,
 //!     relative_id: 1000,
 //!     secrets: vec![nt_hash("a password for the test")],
+//!     groups: Vec::new(),
+//!     standing: Standing::Good,
 //! };
 //! let share = Share {
 //!     name: "files".to_owned(),
@@ -32,6 +34,7 @@
 //!     seal_required: false,
 //!     continuously_available: false,
 //!     access_based: false,
+//!     rights: ShareRights::open(),
 //!     audit: AuditClasses::NONE,
 //!     limit: Arc::default(),
 //! };
@@ -49,6 +52,7 @@
 //! let configuration = Configuration {
 //!     principals: vec![principal],
 //!     accounts: vec![Account { name: account, multichannel: Multichannel::On }],
+//!     groups: Vec::new(),
 //!     shares: vec![share],
 //!     awaited: Vec::new(),
 //!     settings,

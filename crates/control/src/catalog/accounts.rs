@@ -6,7 +6,7 @@ use server::admin::Multichannel;
 
 use super::keys::Keys;
 use super::settings::wrong_in;
-use super::{Catalog, features, new_principal, no_account, room_for_one};
+use super::{Catalog, features, no_account, principals, room_for_one};
 use crate::sku::billing;
 use crate::{AccountKind, AccountName, AccountPlan, Billing, Error, Feature, Features, Region, Sku};
 
@@ -67,7 +67,7 @@ impl Catalog {
         let (plan, keys) = (plan.into(), Keys::new()?);
         self.write(|transaction| {
             room_for_one(transaction, "account", ACCOUNTS_MAX)?;
-            let relative_id = new_principal(transaction, name.as_str())?;
+            let relative_id = principals::add(transaction, name.as_str())?;
             transaction.execute(
                 "INSERT INTO account (relative_id, name, kind, key1, key2, sku, location)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
@@ -122,13 +122,13 @@ impl Catalog {
     pub fn delete_account(&mut self, name: &AccountName) -> Result<(), Error> {
         let account = self.account(name)?;
         self.forget(|transaction| {
-            for (table, verb) in [("share", "delete"), ("user", "remove")] {
+            for (table, what) in [("share", "share"), ("user", "user"), ("user_group", "group")] {
                 let count = format!("SELECT count(*) FROM {table} WHERE account = ?1");
                 let count: i64 = transaction.query_row(&count, [account.relative_id], |row| row.get(0))?;
                 if count > 0 {
                     return Err(Error::conflict(
-                        format!("account {:?} has {count} {table}{}", account.name, if count == 1 { "" } else { "s" }),
-                        format!("take them away first with `multilane {table} {verb} NAME`"),
+                        format!("account {:?} has {count} {what}{}", account.name, if count == 1 { "" } else { "s" }),
+                        format!("take them away first with `multilane {what} delete NAME`"),
                     ));
                 }
             }

@@ -2,16 +2,20 @@
 
 mod accounts;
 mod features;
+mod groups;
 mod keys;
 mod operators;
+mod principals;
 mod provisions;
 mod schema;
 mod settings;
+mod share_rights;
 mod share_rows;
 mod shares;
 mod sources;
 mod users;
 
+use std::collections::HashMap;
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -19,17 +23,18 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use rusqlite::{
-    Connection, FileControl, MAIN_DB, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, params,
-};
+use rusqlite::{Connection, FileControl, MAIN_DB, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
+use server::admin::ShareRights;
 
 pub use accounts::{Account, AccountChanges, MetadataCaching};
+pub use groups::Group;
 pub use keys::{Key, Keys};
 pub use operators::Operator;
 pub use settings::{Dialect, StoredSettings};
+pub use share_rights::{Grant, Grantee, Grants};
 pub use shares::{Modes, NewShare, ProvisionUpdate, ShareChanges, ShareRecord};
 pub use sources::Source;
-pub use users::User;
+pub use users::{User, UserChanges};
 
 use crate::{AccountName, DataFolder, Error, Features, folder};
 
@@ -67,7 +72,12 @@ pub(crate) struct Snapshot {
     pub(crate) accounts: Vec<(Account, Keys)>,
     pub(crate) users: Vec<(User, server::admin::Secret)>,
     pub(crate) operators: Vec<(Operator, secure::PasswordHash)>,
+    pub(crate) groups: Vec<Group>,
+    /// The relative ids of the groups that users are in, by those of the users.
+    pub(crate) groups_of: groups::GroupsOf,
     pub(crate) shares: Vec<ShareRecord>,
+    /// The rights of shares, by their numbers.
+    pub(crate) rights: HashMap<i64, ShareRights>,
     pub(crate) settings: StoredSettings,
     pub(crate) features: Features,
     /// When this was read.
@@ -142,7 +152,10 @@ impl Catalog {
             accounts: accounts::all_with_keys(&view)?,
             users: users::all_with_hashes(&view)?,
             operators: operators::all_with_hashes(&view)?,
+            groups: groups::all(&view)?,
+            groups_of: groups::memberships(&view)?,
             shares: share_rows::all(&view)?,
+            rights: share_rights::all(&view)?,
             settings: settings::read(&view)?,
             features: features::read(&view)?,
             read_at,
@@ -188,9 +201,11 @@ impl Catalog {
 }
 
 impl Snapshot {
-    /// True where the time of a feature has come by `now` that was being registered when this was read.
+    /// True where by `now` the time of a feature has come that was being registered when this was read, or of a user that expires.
     pub(crate) fn is_over(&self, now: Timestamp) -> bool {
+        let has_come = |time: Timestamp| time > self.read_at && time <= now;
         self.features.next_change(self.read_at).is_some_and(|change| change <= now)
+            || self.users.iter().filter_map(|(user, _)| user.expires).any(has_come)
     }
 }
 
@@ -273,24 +288,6 @@ fn close_to_others(path: &Path) -> io::Result<()> {
     let is_private = fs::metadata(path)?.permissions().mode() & 0o7777 == 0o600;
     // What is right is not written again: the disk may be full.
     if is_private { Ok(()) } else { fs::set_permissions(path, Permissions::from_mode(0o600)) }
-}
-
-/// Takes a name for somebody who signs in, whatever its case; gives the relative id.
-fn new_principal(transaction: &Transaction<'_>, name: &str) -> Result<u32, Error> {
-    let folded = store::fold(name);
-    let known =
-        "SELECT account.name IS NOT NULL FROM principal LEFT JOIN account USING (relative_id) WHERE folded_name = ?1";
-    let taken: Option<bool> = transaction.query_row(known, [&folded], |row| row.get(0)).optional()?;
-    if let Some(by_account) = taken {
-        let (who, list) = if by_account { ("an account", "account list") } else { ("a user", "user list") };
-        return Err(Error::conflict(
-            format!("{who} named {name:?} exists already"),
-            format!("choose another name; `multilane {list}` shows those taken"),
-        ));
-    }
-    transaction.execute("INSERT INTO principal (folded_name) VALUES (?1)", params![folded])?;
-    u32::try_from(transaction.last_insert_rowid())
-        .map_err(|_| Error::machine("all relative ids are used up", "start with a new data folder"))
 }
 
 /// The relative id and the name of the account called `name`, or of the oldest where none is named.

@@ -5,7 +5,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::Error;
 
 /// Every step ever taken. A published step never changes; what is new is a step at the end.
-const STEPS: [&str; 10] = [
+const STEPS: [&str; 11] = [
     "
     CREATE TABLE setting (
         name TEXT PRIMARY KEY,
@@ -95,6 +95,28 @@ const STEPS: [&str; 10] = [
          salt BLOB NOT NULL CHECK (length(salt) = 16),
          hash BLOB NOT NULL CHECK (length(hash) = 32)
      ) STRICT",
+    // How users stand, the groups they are in, and who may connect to shares. What everybody may do there was never said until it is.
+    "ALTER TABLE user ADD COLUMN disabled INTEGER NOT NULL DEFAULT 0 CHECK (disabled IN (0, 1));
+     ALTER TABLE user ADD COLUMN expires INTEGER;
+     CREATE TABLE user_group (
+         relative_id INTEGER PRIMARY KEY REFERENCES principal ON DELETE CASCADE,
+         name TEXT NOT NULL,
+         account INTEGER NOT NULL REFERENCES account
+     ) STRICT;
+     CREATE TABLE membership (
+         user_group INTEGER NOT NULL REFERENCES user_group ON DELETE CASCADE,
+         member INTEGER NOT NULL REFERENCES principal ON DELETE CASCADE,
+         PRIMARY KEY (user_group, member)
+     ) STRICT, WITHOUT ROWID;
+     CREATE INDEX membership_of ON membership (member);
+     CREATE TABLE share_right (
+         share INTEGER NOT NULL REFERENCES share ON DELETE CASCADE,
+         principal INTEGER NOT NULL REFERENCES principal ON DELETE CASCADE,
+         granted TEXT NOT NULL CHECK (granted IN ('read', 'change', 'full')),
+         PRIMARY KEY (share, principal)
+     ) STRICT, WITHOUT ROWID;
+     CREATE INDEX share_right_of ON share_right (principal);
+     ALTER TABLE share ADD COLUMN everyone TEXT CHECK (everyone IN ('none', 'read', 'change', 'full'))",
 ];
 
 /// Raises the schema to this program's version. A catalog of a newer program is refused and left as it is.

@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 
 use jiff::Timestamp;
+use rusqlite::Connection;
 use server::admin::AuditClasses;
 use store::Belief;
 
@@ -154,7 +155,7 @@ impl Catalog {
             check_terms(&share)?;
             provisions::check_room(transaction, &account, &share)?;
             insert(transaction, &share, account_id)?;
-            find(transaction, &new.name)?.ok_or_else(|| no_share(&new.name))
+            one(transaction, &new.name)
         })
     }
 
@@ -165,7 +166,7 @@ impl Catalog {
 
     /// One share, whatever the case of its name.
     pub fn share(&self, name: &ShareName) -> Result<ShareRecord, Error> {
-        find(&self.connection, name)?.ok_or_else(|| no_share(name))
+        one(&self.connection, name)
     }
 
     /// Changes a share; gives it as it is then.
@@ -182,7 +183,7 @@ impl Catalog {
     ) -> Result<ShareRecord, Error> {
         changes.comment.as_deref().map_or(Ok(()), check_comment)?;
         self.write(|transaction| {
-            let mut share = find(transaction, name)?.ok_or_else(|| no_share(name))?;
+            let mut share = one(transaction, name)?;
             if let Some(change) = changes.provision {
                 let account = accounts::find(transaction, &share.account)?;
                 let before = share.provisioned;
@@ -206,7 +207,7 @@ impl Catalog {
         limits: LimitChanges,
     ) -> Result<(ShareRecord, ShareLimits), Error> {
         self.write(|transaction| {
-            let mut share = find(transaction, name)?.ok_or_else(|| no_share(name))?;
+            let mut share = one(transaction, name)?;
             let before = share.limits;
             apply(&ShareChanges { limits, ..ShareChanges::default() }, &mut share)?;
             check_terms(&share)?;
@@ -218,7 +219,7 @@ impl Catalog {
     /// Takes a share out of the catalog; gives it as it was. A folder keeps its files.
     pub fn delete_share(&mut self, name: &ShareName) -> Result<ShareRecord, Error> {
         self.write(|transaction| {
-            let share = find(transaction, name)?.ok_or_else(|| no_share(name))?;
+            let share = one(transaction, name)?;
             transaction.execute("DELETE FROM share WHERE id = ?1", [share.id])?;
             Ok(share)
         })
@@ -328,6 +329,11 @@ fn check_comment(comment: &str) -> Result<(), Error> {
     }
     let remedy = format!("use at most {COMMENT_MAX} characters on one line");
     Err(Error::argument("the comment is too long or has control characters", remedy))
+}
+
+/// One share, whatever the case of its name.
+pub(super) fn one(connection: &Connection, name: &ShareName) -> Result<ShareRecord, Error> {
+    find(connection, name)?.ok_or_else(|| no_share(name))
 }
 
 fn no_share(name: &ShareName) -> Error {

@@ -1,9 +1,11 @@
 //! Users of an account, who sign in with a password of their own.
 
-use rusqlite::{Connection, OptionalExtension, params};
-use server::admin::Secret;
+use jiff::Timestamp;
+use rusqlite::{Connection, params};
+use server::admin::{Secret, Standing};
 
-use super::{Catalog, account_or_first, new_principal, room_for_one};
+use super::principals::{self, Kind};
+use super::{Catalog, account_or_first, room_for_one, time};
 use crate::{AccountName, Error, UserName};
 
 /// Users on one server: the snapshot that the server keeps in memory stays small.
@@ -20,6 +22,32 @@ pub struct User {
     pub account: String,
     /// The last number of the user's SID.
     pub relative_id: u32,
+    /// An operator has disabled it.
+    pub disabled: bool,
+    /// From when on it may not sign in.
+    pub expires: Option<Timestamp>,
+}
+
+/// What to change about a user; `None` leaves a thing as it is.
+#[derive(Clone, Debug, Default)]
+pub struct UserChanges {
+    /// Another name. The SID stays, and with it what the user may do and owns.
+    pub name: Option<UserName>,
+    /// Disabled, or enabled again.
+    pub disabled: Option<bool>,
+    /// From when on it may not sign in, or that it always may.
+    pub expires: Option<Option<Timestamp>>,
+}
+
+impl User {
+    /// Whether it may sign in at `now`.
+    pub fn standing(&self, now: Timestamp) -> Standing {
+        match self.expires {
+            _ if self.disabled => Standing::Disabled,
+            Some(expires) if expires <= now => Standing::Expired,
+            Some(_) | None => Standing::Good,
+        }
+    }
 }
 
 impl Catalog {
@@ -29,12 +57,12 @@ impl Catalog {
         self.write(|transaction| {
             let (account_id, account) = account_or_first(transaction, account)?;
             room_for_one(transaction, "user", USERS_MAX)?;
-            let relative_id = new_principal(transaction, name.as_str())?;
+            let relative_id = principals::add(transaction, name.as_str())?;
             transaction.execute(
                 "INSERT INTO user (relative_id, name, account, nt_hash) VALUES (?1, ?2, ?3, ?4)",
                 params![relative_id, name.as_str(), account_id, *nt_hash],
             )?;
-            Ok(User { name: name.to_string(), account, relative_id })
+            Ok(User { name: name.to_string(), account, relative_id, disabled: false, expires: None })
         })
     }
 
@@ -42,11 +70,38 @@ impl Catalog {
     pub fn set_password(&mut self, name: &UserName, password: &str) -> Result<(), Error> {
         let nt_hash = hash(password)?;
         self.forget(|transaction| {
-            let relative_id = relative_id(transaction, name)?;
-            transaction
-                .execute("UPDATE user SET nt_hash = ?2 WHERE relative_id = ?1", params![relative_id, *nt_hash])?;
+            let user = principals::one_of(transaction, Kind::User, name)?;
+            let update = "UPDATE user SET nt_hash = ?2 WHERE relative_id = ?1";
+            transaction.execute(update, params![user.relative_id, *nt_hash])?;
             Ok(())
         })
+    }
+
+    /// Changes a user, whatever the case of the name; gives it as it is then.
+    pub fn update_user(&mut self, name: &UserName, changes: &UserChanges) -> Result<User, Error> {
+        self.write(|transaction| {
+            let user = principals::one_of(transaction, Kind::User, name)?;
+            let relative_id = user.relative_id;
+            if let Some(name) = &changes.name {
+                principals::rename(transaction, &user, name.as_str())?;
+                let update = "UPDATE user SET name = ?2 WHERE relative_id = ?1";
+                transaction.execute(update, params![relative_id, name.as_str()])?;
+            }
+            if let Some(disabled) = changes.disabled {
+                let update = "UPDATE user SET disabled = ?2 WHERE relative_id = ?1";
+                transaction.execute(update, params![relative_id, disabled])?;
+            }
+            if let Some(expires) = changes.expires {
+                let update = "UPDATE user SET expires = ?2 WHERE relative_id = ?1";
+                transaction.execute(update, params![relative_id, expires.map(Timestamp::as_second)])?;
+            }
+            one(transaction, relative_id)
+        })
+    }
+
+    /// One user, whatever the case of the name.
+    pub fn user(&self, name: &UserName) -> Result<User, Error> {
+        one(&self.connection, principals::one_of(&self.connection, Kind::User, name)?.relative_id)
     }
 
     /// All users, by name.
@@ -57,9 +112,8 @@ impl Catalog {
     /// Removes a user, whatever the case of the name.
     pub fn remove_user(&mut self, name: &UserName) -> Result<(), Error> {
         self.forget(|transaction| {
-            let relative_id = relative_id(transaction, name)?;
-            transaction.execute("DELETE FROM principal WHERE relative_id = ?1", [relative_id])?;
-            Ok(())
+            let user = principals::one_of(transaction, Kind::User, name)?;
+            principals::delete(transaction, user.relative_id)
         })
     }
 }
@@ -75,30 +129,30 @@ fn hash(password: &str) -> Result<Secret, Error> {
     Ok(server::admin::nt_hash(password))
 }
 
-/// The last number of a user's SID.
-fn relative_id(connection: &Connection, name: &UserName) -> Result<u32, Error> {
-    let select = "SELECT relative_id FROM user JOIN principal USING (relative_id) WHERE folded_name = ?1";
-    let folded = store::fold(name.as_str());
-    let relative_id: Option<u32> = connection.query_row(select, [folded], |row| row.get(0)).optional()?;
-    relative_id.ok_or_else(|| {
-        let what = format!("there is no user {:?}", name.as_str());
-        Error::missing(what, "`multilane user list` shows those there are")
-    })
+fn one(connection: &Connection, relative_id: u32) -> Result<User, Error> {
+    let found =
+        all_with_hashes(connection)?.into_iter().map(|(user, _)| user).find(|user| user.relative_id == relative_id);
+    found.ok_or_else(|| Error::missing("the user is gone", "`multilane user list` shows those there are"))
 }
 
 /// All users with the NT hashes of their passwords, by name.
 pub(super) fn all_with_hashes(connection: &Connection) -> Result<Vec<(User, Secret)>, Error> {
     let mut select = connection.prepare(
-        "SELECT user.name, account.name, user.relative_id, user.nt_hash
+        "SELECT user.name, account.name, user.relative_id, user.disabled, user.expires, user.nt_hash
          FROM user JOIN account ON account.relative_id = user.account
                    JOIN principal ON principal.relative_id = user.relative_id
          ORDER BY principal.folded_name",
     )?;
-    let rows = select.query_map([], |row| {
-        Ok((
-            User { name: row.get(0)?, account: row.get(1)?, relative_id: row.get(2)? },
-            Secret::from(row.get::<_, [u8; 16]>(3)?),
-        ))
+    let rows = select.query_and_then([], |row| {
+        let expires: Option<i64> = row.get(4)?;
+        let user = User {
+            name: row.get(0)?,
+            account: row.get(1)?,
+            relative_id: row.get(2)?,
+            disabled: row.get(3)?,
+            expires: expires.map(time).transpose()?,
+        };
+        Ok((user, Secret::from(row.get::<_, [u8; 16]>(5)?)))
     })?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    rows.collect()
 }

@@ -20,9 +20,9 @@ use control::Error;
 use tokio::runtime::Runtime;
 
 use crate::output::Output;
+use crate::password;
 use crate::remote::arguments::{Login, RemoteCommand, Setting, Who};
 use crate::remote::place::Place;
-use crate::user;
 
 /// Does what is asked.
 pub(crate) fn run(command: &RemoteCommand, output: Output) -> Result<(), Error> {
@@ -80,7 +80,7 @@ fn settings(login: &Login) -> Result<Settings, Error> {
 /// The password as the command line or the environment has it.
 pub(crate) fn password(who: &Who) -> Result<String, Error> {
     if who.password_stdin {
-        return user::password();
+        return password::first_line();
     }
     match std::env::var("MULTILANE_PASSWORD") {
         Ok(password) => Ok(password),

@@ -4,8 +4,8 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand};
-use control::{AccountName, BelievedFor, Error, ShareName};
-use server::admin::{AuditClass, AuditClasses, UnknownClass};
+use control::{AccountName, BelievedFor, Error, Grantee, ShareName};
+use server::admin::{AuditClass, AuditClasses, ShareRight, UnknownClass, UnknownRight};
 
 use super::provision::{CHANGES, ProvisionChange, ProvisionCreate};
 
@@ -17,6 +17,14 @@ Examples:
   multilane share create fast --path /srv/fast --provisioned 1024 --iops 10000 --mibps 500
   multilane share create books --path /srv/books --audit write,delete,security,sign-in
   multilane share create scratch --ram 64M";
+
+const GRANT_EXAMPLES: &str = "\
+Examples:
+  multilane share grant media editors change
+  multilane share grant media everyone read
+  multilane share revoke media everyone
+
+The keys of the share's account always may do everything. What the descriptors of files do not grant, no right on the share does.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ShareCommand {
@@ -33,6 +41,30 @@ pub(crate) enum ShareCommand {
     /// Change a share
     #[command(after_help = "Example:\n  multilane share update media --read-only false --quota none")]
     Update(ShareUpdate),
+    /// Say who may connect to a share, and what they may do there at most. With the first right that is granted by name, everybody else of
+    /// the account may connect no longer
+    #[command(after_help = GRANT_EXAMPLES)]
+    Grant {
+        /// The share
+        name: ShareName,
+        /// A user, a group, or `everyone` for all of the share's account
+        who: Grantee,
+        /// read, change (make, write, rename, delete) or full (descriptors and owners, too)
+        #[arg(value_parser = right)]
+        right: ShareRight,
+    },
+    /// Take a right on a share away; it counts at once
+    Revoke {
+        /// The share
+        name: ShareName,
+        /// A user, a group, or `everyone`
+        who: Grantee,
+    },
+    /// List who may connect to a share
+    Grants {
+        /// The share
+        name: ShareName,
+    },
     /// Take a share away: a folder keeps its files, a RAM disk loses them
     Delete {
         /// Its name
@@ -186,6 +218,12 @@ fn audit(text: &str) -> Result<AuditClasses, Error> {
         let names = AuditClass::ALL.map(AuditClass::name).join(", ");
         let remedy = format!("use {names} with commas between them, or none alone");
         Error::argument(format!("{word:?} is nothing that can be audited"), remedy)
+    })
+}
+
+fn right(text: &str) -> Result<ShareRight, Error> {
+    text.parse().map_err(|UnknownRight(word)| {
+        Error::argument(format!("{word:?} is no right on a share"), "use read, change or full")
     })
 }
 

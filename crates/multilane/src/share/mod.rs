@@ -1,6 +1,7 @@
 //! `multilane share`.
 
 pub(crate) mod arguments;
+mod grants;
 mod provision;
 mod view;
 
@@ -39,6 +40,15 @@ pub(crate) fn run(path: &Path, command: &ShareCommand, output: Output) -> Result
             let share = catalog.update_share(&update.name, &changes(update)?)?;
             changed(&folder, share, "changed", output)
         }
+        ShareCommand::Grant { name, who, right } => {
+            let granted = catalog.grant(name, who, *right)?;
+            grants::changed(&folder, granted, output)
+        }
+        ShareCommand::Revoke { name, who } => {
+            let left = catalog.revoke(name, who)?;
+            grants::changed(&folder, left, output)
+        }
+        ShareCommand::Grants { name } => grants::print(catalog.grants(name)?, output),
         ShareCommand::Delete { name } => {
             let share = catalog.delete_share(name)?;
             let kept = match &share.source {

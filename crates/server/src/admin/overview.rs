@@ -119,9 +119,7 @@ impl Shared {
     pub(crate) fn follow_estate(self: &Arc<Self>) {
         let configuration = self.configuration.load_full();
         for session in self.sessions.all() {
-            let user = session.user.load_full();
-            let stays = configuration.principals.iter().any(|principal| user.is_still(principal));
-            if stays {
+            if session.follow_principal(&configuration) {
                 if !multichannel::is_for(&configuration, &session) {
                     session.leave_other_channels();
                 }

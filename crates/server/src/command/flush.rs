@@ -13,7 +13,7 @@ use crate::state::written;
 pub(crate) async fn handle(context: &Context) -> Outcome {
     let open = context.open()?;
     if let Target::File(file) = &open.target {
-        if !open.granted.has_any(access::WRITE_DATA | access::APPEND_DATA) {
+        if !open.rights().has_any(access::WRITE_DATA | access::APPEND_DATA) {
             return Err(Status::ACCESS_DENIED.into());
         }
         let node = Arc::clone(&file.node);

@@ -35,7 +35,7 @@ pub(crate) async fn handle(context: &Context, request: LockRequest<'_>) -> Outco
     if file.kind == Kind::Directory {
         return Err(Status::INVALID_PARAMETER.into());
     }
-    if !open.granted.has_any(READ_DATA | WRITE_DATA | EXECUTE) {
+    if !open.rights().has_any(READ_DATA | WRITE_DATA | EXECUTE) {
         return Err(Status::ACCESS_DENIED.into());
     }
     let budget = &context.session()?.budgets.lasting;

@@ -39,7 +39,7 @@ impl<'a> Source<'a> {
         if file.kind == Kind::Directory {
             return Err(Status::INVALID_DEVICE_REQUEST);
         }
-        if !open.granted.has_any(access::READ_DATA | access::EXECUTE) {
+        if !open.rights().has_any(access::READ_DATA | access::EXECUTE) {
             return Err(Status::ACCESS_DENIED);
         }
         if request.offset.checked_add(u64::from(request.length)).is_none_or(|end| end > i64::MAX as u64) {

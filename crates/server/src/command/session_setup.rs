@@ -27,7 +27,7 @@ use wire::status::Status;
 use crate::command::context::{Context, Outcome, Reply};
 use crate::command::setup::{Purpose, SetupInProgress};
 use crate::state::audit::AuditEnd;
-use crate::state::configuration::{Anonymous, Configuration, Principal, Sealing, Signing};
+use crate::state::configuration::{Anonymous, Configuration, Principal, Sealing, Signing, Standing};
 use crate::state::counters::happened;
 use crate::state::durable::Parting;
 use crate::state::login_throttle::{Attempt, TooMany};
@@ -86,6 +86,10 @@ pub(crate) async fn handle(context: &Context, message: &[u8]) -> Outcome {
                 context.server().login_throttle.succeeded(attempt, Instant::now().into_std());
             }
             let principal = principal(&configuration, &authenticated.identity).ok_or(Status::LOGON_FAILURE)?;
+            if let Err((status, reason)) = may_sign_in(principal) {
+                tell_refusal(context, &principal.name, reason);
+                return Err(status.into());
+            }
             let secret = principal.secrets.get(authenticated.key_index);
             let user = User::new(principal, configuration.settings.machine_sid).with_secret(secret);
             let finished = Finished { id, user, authenticated, preauth: setup.preauth };
@@ -103,12 +107,25 @@ pub(crate) async fn handle(context: &Context, message: &[u8]) -> Outcome {
             Purpose::Begin(_) | Purpose::Bind(_) => Err(Status::LOGON_FAILURE.into()),
         },
         Err(failure) => {
-            let user = shortened(named.as_deref().unwrap_or(""));
-            happened(&context.server().counters.events.sign_ins_refused);
-            tracing::info!(name: "sign_in_refused", peer = %context.connection.peer, user, reason = %failure, "sign-in refused");
+            tell_refusal(context, named.as_deref().unwrap_or(""), &failure.to_string());
             Err(setup.fail(context, failure).into())
         }
     }
+}
+
+/// Only who has the password learns how the user stands.
+fn may_sign_in(principal: &Principal) -> Result<(), (Status, &'static str)> {
+    match principal.standing {
+        Standing::Good => Ok(()),
+        Standing::Disabled => Err((Status::ACCOUNT_DISABLED, "the user is disabled")),
+        Standing::Expired => Err((Status::ACCOUNT_EXPIRED, "the user has expired")),
+    }
+}
+
+fn tell_refusal(context: &Context, user: &str, reason: &str) {
+    happened(&context.server().counters.events.sign_ins_refused);
+    let user = shortened(user);
+    tracing::info!(name: "sign_in_refused", peer = %context.connection.peer, user, reason, "sign-in refused");
 }
 
 /// Waits until an attempt to sign in as `user` may be judged. The wait ends with the connection; meanwhile
@@ -262,7 +279,7 @@ impl Finished {
         let session = self.session(context, request, configuration)?;
         let server = context.server();
         server.sessions.add(&session)?;
-        check_secret(server, &session)?;
+        check_user(server, &session)?;
         let user = session.user.load();
         let connection = &context.connection;
         let key = session.keys.signing_key(connection.negotiation.borrow().signing());
@@ -330,16 +347,16 @@ fn renew(context: &Context, user: User, token: &[u8]) -> Outcome {
     let is_somebody = !user.is_anonymous;
     session.user.store(user.into());
     if is_somebody {
-        check_secret(context.server(), session)?;
+        check_user(context.server(), session)?;
     }
     context.connection.introduce(session);
     Ok(Reply { session: Some(session.id), ..Reply::new(body(session_flags(session), token)) })
 }
 
-/// Ends a session whose user's secret was replaced meanwhile: whoever did that has not seen this user in it.
-fn check_secret(server: &Arc<Shared>, session: &Arc<Session>) -> Result<(), Status> {
-    let user = session.user.load_full();
-    if server.configuration.load().principals.iter().any(|principal| user.is_still(principal)) {
+/// Ends a session whose user may no longer sign in so, and has it follow what else was changed meanwhile: whoever did that has not seen this
+/// user in it.
+fn check_user(server: &Arc<Shared>, session: &Arc<Session>) -> Result<(), Status> {
+    if session.follow_principal(&server.configuration.load()) {
         return Ok(());
     }
     server.end_session(session, Parting::Expelled, AuditEnd::Configuration);

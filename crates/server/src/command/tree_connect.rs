@@ -25,7 +25,7 @@ pub(crate) fn handle(context: &Context, request: TreeConnectRequest<'_>) -> Outc
     let path = request.path.decode().ok_or(Status::BAD_NETWORK_NAME)?;
     let name = share_name(&path).ok_or(Status::BAD_NETWORK_NAME)?;
     if name.eq_ignore_ascii_case("IPC$") {
-        let tree = session.add_tree(|id| Tree::on_pipes(id, access::FILE_ALL))?;
+        let tree = session.add_tree(|id| Tree::on_pipes(id))?;
         return Ok(reply(&tree, ShareType::PIPE, ShareFlags::NO_CACHING));
     }
     loop {
@@ -45,20 +45,26 @@ fn connect(context: &Context, name: &str) -> Result<Option<Reply>, Refusal> {
         return Err(Status::BAD_NETWORK_NAME.into());
     };
     let user = session.user.load_full();
-    if !user.may_use(share) {
-        tell_refusal(context, session, name, "it is another account's");
+    let Some(right) = user.right_on(share) else {
+        let is_own = user.account == share.account;
+        tell_refusal(
+            context,
+            session,
+            name,
+            if is_own { "its rights do not name the user" } else { "it is another account's" },
+        );
         return Err(Status::ACCESS_DENIED.into());
-    }
+    };
     let seals = session.dialect >= Dialect::SMB_3_0 && session.cipher().is_some();
     if share.seal_required && !seals {
         tell_refusal(context, session, name, "it is for clients that encrypt");
         return Err(Status::ACCESS_DENIED.into());
     }
-    let read_only = share.read_only || share.store.facts().read_only;
-    let access_max = if read_only { READ_ONLY_ACCESS } else { access::FILE_ALL };
+    let access_max = if share.store.facts().read_only { READ_ONLY_ACCESS } else { access::FILE_ALL };
     let keeps_opens = session.dialect >= Dialect::SMB_3_0 && server.durables.keeps_records();
-    let tree = session.add_tree(|id| Tree::on(id, share, user.id, access_max, keeps_opens))?;
-    if !Arc::ptr_eq(&configuration, &server.configuration.load_full()) {
+    let tree = session.add_tree(|id| Tree::on(id, share, (&user, right), access_max, keeps_opens))?;
+    let is_as_before = Arc::ptr_eq(&configuration, &server.configuration.load_full());
+    if !is_as_before || !Arc::ptr_eq(&user, &session.user.load_full()) {
         // Whoever did that may not have seen this tree.
         server.close_on_pool(session.remove_tree(tree.id).unwrap_or_default());
         return Ok(None);

@@ -33,6 +33,11 @@ impl GrantedAccess {
         GrantedAccess(bits)
     }
 
+    /// What of it is among `access`.
+    pub(crate) fn within(self, access: u32) -> Self {
+        GrantedAccess(self.0 & access)
+    }
+
     /// The access mask.
     pub(crate) fn bits(self) -> u32 {
         self.0

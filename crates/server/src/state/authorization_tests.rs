@@ -321,8 +321,9 @@ async fn a_share_that_became_read_only_grants_nothing_else() {
     make(&*store, "file", Kind::File, &allowing(user(), FILE_ALL));
     let mut peer = sign_in(&server, USER).await;
     let share = server.configuration.load().shares[0].clone();
-    let tree = peer.connection.channels.borrow().values().next().unwrap().session.tree(peer.tree_id).unwrap();
-    assert!(tree.follow(Some(&Share { read_only: true, ..share })));
+    let session = server.sessions.find(peer.session_id).unwrap();
+    let tree = session.tree(peer.tree_id).unwrap();
+    assert!(tree.follow(Some(&Share { read_only: true, ..share }), &session.user.load()));
     let opened = open_as(&mut peer, "file", MAXIMUM_ALLOWED, CreateDisposition::OPEN, CreateOptions::NONE).await;
     let granted = granted(&mut peer, opened.unwrap()).await;
     assert_eq!(granted & (WRITE_DATA | DELETE | WRITE_DAC), 0);

@@ -15,6 +15,7 @@ pub use crate::state::audit::{
 pub use crate::state::share_limit::{
     AccountLimit, Delayed, LimitOf, LimitUse, OpenLimits, ShareLimit, ShareRates, UsedUp,
 };
+pub use crate::state::share_rights::{ShareRight, ShareRights, UnknownRight};
 
 /// Everything the server serves at one moment. A whole snapshot, replaced at once.
 #[derive(Clone, Debug)]
@@ -23,6 +24,8 @@ pub struct Configuration {
     pub principals: Vec<Principal>,
     /// The storage accounts that principals and shares belong to.
     pub accounts: Vec<Account>,
+    /// Groups, which principals name as theirs and shares grant rights to.
+    pub groups: Vec<Group>,
     /// What is shared.
     pub shares: Vec<Share>,
     /// The names of shares that will be served once their folders can be: what is persistent on them is kept.
@@ -63,6 +66,33 @@ pub struct Principal {
     pub relative_id: u32,
     /// NT hashes (MS-NLMP 3.3.1 NTOWFv1), each of which signs it in.
     pub secrets: Vec<Secret>,
+    /// The relative ids of the groups that it is in, by itself or through others.
+    pub groups: Vec<u32>,
+    /// Whether it may sign in.
+    pub standing: Standing,
+}
+
+/// Whether a principal may sign in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Standing {
+    /// It may.
+    #[default]
+    Good,
+    /// An operator has disabled it.
+    Disabled,
+    /// Its time is over.
+    Expired,
+}
+
+/// A group of principals of an account. Its SID counts in descriptors as a user's does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Its name. Names of groups and principals compare without case and are unique so, together.
+    pub name: String,
+    /// The storage account whose principals it is of.
+    pub account: String,
+    /// The last number of its SID below the machine's, which no principal and no other group ever has.
+    pub relative_id: u32,
 }
 
 /// What a principal is.
@@ -93,6 +123,8 @@ pub struct Share {
     pub continuously_available: bool,
     /// List only what the reader may read (MS-SMB2 3.3.1.6 Share.DoAccessBasedDirectoryEnumeration).
     pub access_based: bool,
+    /// Who of its account may connect to it, and what they may do at most.
+    pub rights: ShareRights,
     /// What of it is audited.
     pub audit: AuditClasses,
     /// What may be done with it in a second, and what of that was done. It stays the same `Arc` as long as the store does.
@@ -200,6 +232,8 @@ impl fmt::Debug for Principal {
             .field("account", &self.account)
             .field("kind", &self.kind)
             .field("relative_id", &self.relative_id)
+            .field("groups", &self.groups)
+            .field("standing", &self.standing)
             .finish_non_exhaustive()
     }
 }
@@ -215,6 +249,7 @@ impl fmt::Debug for Share {
             .field("seal_required", &self.seal_required)
             .field("continuously_available", &self.continuously_available)
             .field("access_based", &self.access_based)
+            .field("rights", &self.rights)
             .field("audit", &self.audit)
             .field("limit", &self.limit)
             .finish_non_exhaustive()

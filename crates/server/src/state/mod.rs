@@ -57,6 +57,7 @@ pub(crate) mod session;
 pub(crate) mod session_link;
 pub(crate) mod sessions;
 pub(crate) mod share_limit;
+pub(crate) mod share_rights;
 pub(crate) mod shared;
 pub(crate) mod store_waits;
 pub(crate) mod strangers;

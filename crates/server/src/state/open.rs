@@ -158,12 +158,17 @@ impl Open {
         }
     }
 
-    /// True when every bit of `access` was granted.
-    pub(crate) fn may(&self, access: u32) -> bool {
-        self.granted.has(access)
+    /// What may be done with it: what was granted, as far as the share's rights leave that.
+    pub(crate) fn rights(&self) -> GrantedAccess {
+        self.tree.leaves(self.granted)
     }
 
-    /// Refuses where not every bit of `access` was granted.
+    /// True when it has every right of `access`.
+    pub(crate) fn may(&self, access: u32) -> bool {
+        self.rights().has(access)
+    }
+
+    /// Refuses where it has not every right of `access`.
     pub(crate) fn require(&self, access: u32) -> Result<(), Status> {
         if self.may(access) { Ok(()) } else { Err(Status::ACCESS_DENIED) }
     }

@@ -228,7 +228,7 @@ impl Service<'_> {
     /// The shares of the user's account. To look through all of them is work that counts for the request.
     fn disks(&self) -> impl Iterator<Item = &crate::state::configuration::Share> {
         self.in_flight.note_done_here(SHARE_COST * self.configuration.shares.len() as u64);
-        self.configuration.shares.iter().filter(|share| self.user.may_use(share))
+        self.configuration.shares.iter().filter(|share| self.user.right_on(share).is_some())
     }
 }
 

@@ -18,6 +18,7 @@ use wire::status::Status;
 use crate::resource::budgets::{Held, UserBudgets};
 use crate::resource::by_id::ById;
 use crate::resource::pool::{Device, QueueKey};
+use crate::state::configuration::Configuration;
 use crate::state::counters::{Answered, ChannelCounters};
 use crate::state::mailbox::{Mailbox, Notification};
 use crate::state::open::{OPENS_MAX, Open};
@@ -320,12 +321,31 @@ impl Session {
         Some(self.opens.lock().take_of(id))
     }
 
+    /// Lets the user be what its principal is now. False where there is none: somebody else has the name, or the secret that it signed in with
+    /// is none any more.
+    pub(crate) fn follow_principal(&self, configuration: &Configuration) -> bool {
+        loop {
+            let user = self.user.load();
+            let Some(principal) = configuration.principals.iter().find(|principal| user.is_still(principal)) else {
+                return false;
+            };
+            let Some(now) = user.as_now(principal, configuration.settings.machine_sid) else { return true };
+            let before = self.user.compare_and_swap(&user, Arc::new(now));
+            // Who has signed in again meanwhile is looked at anew.
+            if Arc::ptr_eq(&before, &user) {
+                return true;
+            }
+        }
+    }
+
     /// Lets every tree follow the shares; those whose share is gone end. Gives their opens for closing.
-    pub(crate) fn follow_shares(&self, configuration: &crate::state::configuration::Configuration) -> Vec<Arc<Open>> {
+    pub(crate) fn follow_shares(&self, configuration: &Configuration) -> Vec<Arc<Open>> {
         let mut gone = Vec::new();
+        let user = self.user.load_full();
         self.trees.lock().retain(|id, held| {
             let tree = &held.tree;
-            let stays = tree.follow(configuration.shares.iter().find(|share| *share.name == *tree.share));
+            let share = configuration.shares.iter().find(|share| *share.name == *tree.share);
+            let stays = tree.follow(share, &user);
             if !stays {
                 gone.push(*id);
             }

@@ -1,17 +1,18 @@
 //! A tree connect: one session's way to one share (MS-SMB2 3.3.1.9).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
 use store::Store;
 use wire::ids::TreeId;
-use wire::security::access;
+use wire::security::access::{self, ACCESS_SYSTEM_SECURITY, WRITE_DATA};
 use wire::status::Status;
 
 use crate::state::audit::{AuditClass, AuditClasses};
-use crate::state::configuration;
+use crate::state::authorization::GrantedAccess;
+use crate::state::configuration::{self, ShareRight};
 use crate::state::share_limit::TreeLimit;
-use crate::state::user::UserId;
+use crate::state::user::User;
 
 /// What a share that may only be read leaves of all rights.
 pub(crate) const READ_ONLY_ACCESS: u32 = access::FILE_GENERIC_READ | access::FILE_GENERIC_EXECUTE;
@@ -24,14 +25,16 @@ pub(crate) enum Backing {
     Pipes,
 }
 
-/// The tree connect. Its facts are frozen when it is made; the flags follow the share's settings.
+/// The tree connect. Its facts are frozen when it is made; the flags and the rights follow the share's settings.
 pub(crate) struct Tree {
     pub(crate) id: TreeId,
     pub(crate) backing: Backing,
     /// The share's name as configured.
     pub(crate) share: Arc<str>,
-    /// The most access an open of this tree may have, as its client was told.
+    /// The most access that the store has for an open, as its client was told.
     access_max: u32,
+    /// The most that what its user may do in the share gives one.
+    right: AtomicU32,
     /// Its opens may be persistent (Share.IsCA), frozen when the tree is made.
     pub(crate) is_continuous: bool,
     read_only: AtomicBool,
@@ -44,11 +47,11 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// A tree of `user` on a share of files. `keeps_opens` says whether the server and the dialect can make opens persistent.
+    /// A tree of `user`, who has this right, on a share of files. `keeps_opens` says whether the server and the dialect can make opens persistent.
     pub(crate) fn on(
         id: TreeId,
         share: &configuration::Share,
-        user: UserId,
+        (user, right): (&User, ShareRight),
         access_max: u32,
         keeps_opens: bool,
     ) -> Self {
@@ -57,22 +60,24 @@ impl Tree {
             backing: Backing::Disk(Arc::clone(&share.store)),
             share: share.name.as_str().into(),
             access_max,
+            right: AtomicU32::new(right.access()),
             is_continuous: keeps_opens && share.continuously_available,
             read_only: AtomicBool::new(share.read_only),
             seal_required: AtomicBool::new(share.seal_required),
             access_based: AtomicBool::new(share.access_based),
             audit: AtomicU8::new(share.audit.bits()),
-            limit: Some(TreeLimit::of(&share.limit, user)),
+            limit: Some(TreeLimit::of(&share.limit, user.id)),
         }
     }
 
     /// A tree on `IPC$`.
-    pub(crate) fn on_pipes(id: TreeId, access_max: u32) -> Self {
+    pub(crate) fn on_pipes(id: TreeId) -> Self {
         Tree {
             id,
             backing: Backing::Pipes,
             share: "IPC$".into(),
-            access_max,
+            access_max: access::FILE_ALL,
+            right: AtomicU32::new(access::FILE_ALL),
             is_continuous: false,
             read_only: AtomicBool::new(false),
             seal_required: AtomicBool::new(false),
@@ -92,15 +97,29 @@ impl Tree {
         self.limit().map_or(usize::MAX, |limit| limit.opens_max(is_root))
     }
 
-    /// The most access an open of this tree may have now.
+    /// The most access an open of this tree may be granted now (TreeConnect.MaximalAccess).
     pub(crate) fn access_max(&self) -> u32 {
-        if self.is_read_only() { self.access_max & READ_ONLY_ACCESS } else { self.access_max }
+        let access_max = self.access_max & self.right();
+        if self.is_read_only() { access_max & READ_ONLY_ACCESS } else { access_max }
     }
 
-    /// Refuses where nothing may be changed: in the share, or in what it lies on.
+    /// What is left to an open of what it was granted: an operator may have taken rights in the share away since.
+    pub(crate) fn leaves(&self, granted: GrantedAccess) -> GrantedAccess {
+        granted.within(self.right() | ACCESS_SYSTEM_SECURITY)
+    }
+
+    fn right(&self) -> u32 {
+        self.right.load(Ordering::Relaxed)
+    }
+
+    /// Refuses where nothing may be changed: in the share, in what it lies on, or by this user, whatever descriptors grant.
     pub(crate) fn require_writable(&self) -> Result<(), Status> {
         let is_read_only = self.is_read_only() || self.store().is_some_and(|store| store.facts().read_only);
-        if is_read_only { Err(Status::MEDIA_WRITE_PROTECTED) } else { Ok(()) }
+        match self.right() & WRITE_DATA {
+            _ if is_read_only => Err(Status::MEDIA_WRITE_PROTECTED),
+            0 => Err(Status::ACCESS_DENIED),
+            _ => Ok(()),
+        }
     }
 
     /// True where nothing may be changed in the share.
@@ -136,12 +155,15 @@ impl Tree {
         }
     }
 
-    /// Follows a changed share: false where the share is no longer the one this tree was made on.
-    pub(crate) fn follow(&self, share: Option<&configuration::Share>) -> bool {
+    /// Follows a changed share, and what its user may do in it now: false where the share is no longer the one this tree was made on, or not for
+    /// this user.
+    pub(crate) fn follow(&self, share: Option<&configuration::Share>, user: &User) -> bool {
         match (&self.backing, share) {
             (Backing::Pipes, _) => true,
             (Backing::Disk(_), None) => false,
             (Backing::Disk(store), Some(share)) => {
+                let Some(right) = user.right_on(share) else { return false };
+                self.right.store(right.access(), Ordering::Relaxed);
                 self.read_only.store(share.read_only, Ordering::Relaxed);
                 self.seal_required.store(share.seal_required, Ordering::Relaxed);
                 self.access_based.store(share.access_based, Ordering::Relaxed);

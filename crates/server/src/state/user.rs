@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use secure::Secret;
 use wire::security::Sid;
 
-use crate::state::configuration::{Principal, PrincipalKind, Share};
+use crate::state::configuration::{Principal, PrincipalKind, Share, ShareRight, Standing};
 use crate::state::counters::Authentication;
 
 /// SECURITY_NT_AUTHORITY, and the primary group's relative id (MS-DTYP 2.4.2.4).
@@ -29,6 +29,8 @@ pub(crate) struct User {
     pub(crate) number: u64,
     /// Its own SID first, then its groups'.
     pub(crate) sids: Vec<Sid>,
+    /// The relative ids of the groups that an operator has put it in.
+    groups: Vec<u32>,
     /// The secret that it signed in with: it ends with that. None for who did not.
     pub(crate) secret: Option<Secret>,
     /// Session.IsAnonymous: whoever speaks has not said that it is this user, or no longer.
@@ -51,11 +53,13 @@ impl User {
         if principal.kind == PrincipalKind::Account {
             sids.push(Sid::BUILTIN_ADMINISTRATORS);
         }
+        sids.extend(principal.groups.iter().copied().map(of_machine));
         let (name, account) = (principal.name.clone(), principal.account.clone());
         let mut hasher = DefaultHasher::new();
         sids.first().hash(&mut hasher);
         let (id, number) = (UserId(principal.relative_id), hasher.finish().max(1));
-        User { id, name, account, kind: principal.kind, number, sids, secret: None, is_anonymous: false }
+        let (kind, groups) = (principal.kind, principal.groups.clone());
+        User { id, name, account, kind, number, sids, groups, secret: None, is_anonymous: false }
     }
 
     /// What is left of the user of a session that signs in again as the anonymous user: the name, by which operators know the session and with which it
@@ -68,6 +72,7 @@ impl User {
             kind: PrincipalKind::User,
             number: self.number,
             sids: vec![Sid::ANONYMOUS, Sid::NOBODY],
+            groups: Vec::new(),
             secret: self.secret.clone(),
             is_anonymous: true,
         }
@@ -83,17 +88,33 @@ impl User {
         User { secret: secret.cloned(), ..self }
     }
 
-    /// True where `principal` is still this user, and the secret that it signed in with is still one of its own. Who was removed and added
-    /// again is another, whatever the name and the password.
+    /// True where `principal` is still this user and may sign in, and the secret that it signed in with is still one of its own. Who was removed
+    /// and added again is another, whatever the name and the password.
     pub(crate) fn is_still(&self, principal: &Principal) -> bool {
         UserId(principal.relative_id) == self.id
             && (&principal.name, &principal.account) == (&self.name, &self.account)
+            && principal.standing == Standing::Good
             && self.secret.as_ref().is_none_or(|secret| principal.secrets.contains(secret))
     }
 
-    /// True where it may use a share: one of its own account.
-    pub(crate) fn may_use(&self, share: &Share) -> bool {
-        !self.is_anonymous && self.account == share.account
+    /// This user as `principal`, which it still is, now is; `None` where nothing has changed. Of the anonymous user nothing does.
+    pub(crate) fn as_now(&self, principal: &Principal, machine_sid: [u32; 3]) -> Option<Self> {
+        if self.is_anonymous || self.groups == principal.groups {
+            return None;
+        }
+        Some(User::new(principal, machine_sid).with_secret(self.secret.as_ref()))
+    }
+
+    /// What it may do in a share at most; `None` where it may not connect to it: that is for its own account alone, and for those of it whom
+    /// the share's rights name.
+    pub(crate) fn right_on(&self, share: &Share) -> Option<ShareRight> {
+        if self.is_anonymous || self.account != share.account {
+            return None;
+        }
+        if self.has_full_control() {
+            return Some(ShareRight::Full);
+        }
+        share.rights.of(|relative_id| UserId(relative_id) == self.id || self.groups.contains(&relative_id))
     }
 
     /// How whoever speaks has proved who that is.

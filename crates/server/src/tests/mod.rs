@@ -20,6 +20,7 @@ pub(crate) mod lease_tests;
 pub(crate) mod limit_tests;
 pub(crate) mod race_tests;
 pub(crate) mod random;
+pub(crate) mod rights_tests;
 pub(crate) mod testing;
 pub(crate) mod undone_tests;
 pub(crate) mod virtual_time;

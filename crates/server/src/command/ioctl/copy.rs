@@ -125,7 +125,7 @@ fn check_access(source: &Open, target: &Open, kind: Target) -> Result<(), Status
         Target::WriteSuffices => true,
     };
     let allowed =
-        source.granted.has_any(READ_DATA | EXECUTE) && target.granted.has_any(WRITE_DATA | APPEND_DATA) && readable;
+        source.rights().has_any(READ_DATA | EXECUTE) && target.rights().has_any(WRITE_DATA | APPEND_DATA) && readable;
     if allowed { Ok(()) } else { Err(Status::ACCESS_DENIED) }
 }
 

@@ -22,7 +22,7 @@ pub(super) async fn set(context: &Context, request: &IoctlRequest<'_>) -> Answer
     let sparse = decode_set_sparse(request.input)?;
     context.require_writable()?;
     // Windows takes APPEND_DATA for it too.
-    if !open.granted.has_any(WRITE_DATA | APPEND_DATA | WRITE_ATTRIBUTES) {
+    if !open.rights().has_any(WRITE_DATA | APPEND_DATA | WRITE_ATTRIBUTES) {
         return Err(Status::ACCESS_DENIED.into());
     }
     let (node, base) = (Arc::clone(&file.node), Arc::clone(file.base()));

@@ -203,11 +203,11 @@ async fn what_is_to_be_sealed_is_copied_by_no_plain_request() {
     assert_eq!(peer.connect("sealed").await, Status::SUCCESS);
     let session = server.sessions.find(peer.session_id).unwrap();
     let tree = session.tree(peer.tree_id).unwrap();
-    tree.follow(Some(&server.configuration.load().shares[0]));
+    tree.follow(Some(&server.configuration.load().shares[0]), &session.user.load());
     let source = peer.open("source").await;
     write(&mut peer, source, 0, b"secret").await;
     let key = key(&mut peer, source).await;
-    tree.follow(Some(&server.configuration.load().shares[1]));
+    tree.follow(Some(&server.configuration.load().shares[1]), &session.user.load());
     peer.tree_id = plain_tree;
     let mut input = Vec::new();
     CopyChunks::encode(&key, &[chunk(0, 0, 6)], &mut input);

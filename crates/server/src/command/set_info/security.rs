@@ -139,13 +139,20 @@ fn map_generic(ace: &mut Ace) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::configuration::{Principal, PrincipalKind};
+    use crate::state::configuration::{Principal, PrincipalKind, Standing};
     use wire::security::access::{FILE_GENERIC_READ, GENERIC_READ};
     use wire::security::{Acl, Sid};
 
     fn user(kind: PrincipalKind) -> User {
-        let principal =
-            Principal { name: "u".into(), account: "a".into(), kind, relative_id: 1000, secrets: Vec::new() };
+        let principal = Principal {
+            name: "u".into(),
+            account: "a".into(),
+            kind,
+            relative_id: 1000,
+            secrets: Vec::new(),
+            groups: Vec::new(),
+            standing: Standing::Good,
+        };
         User::new(&principal, [1, 2, 3])
     }
 

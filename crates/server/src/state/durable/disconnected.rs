@@ -366,7 +366,7 @@ mod tests {
         let configuration = server.configuration.load();
         let users: Vec<_> =
             configuration.principals.iter().map(|principal| Arc::new(User::new(principal, [1; 3]))).collect();
-        let tree = Arc::new(Tree::on_pipes(TreeId(1), 0));
+        let tree = Arc::new(Tree::on_pipes(TreeId(1)));
         let keeping = Keeping::Durable(Duration::from_secs(60));
         let until = Instant::now() + keeping.timeout();
         let keep = |user: usize| {

@@ -280,11 +280,13 @@ impl Durables {
     /// Closes what waits on shares that are gone, and for users that are: gives the opens for that.
     pub(crate) fn follow(&self, configuration: &Configuration) -> Vec<Arc<Open>> {
         self.take_where(|open| {
-            if !configuration.principals.iter().any(|principal| open.user.is_still(principal)) {
+            let Some(principal) = configuration.principals.iter().find(|principal| open.user.is_still(principal))
+            else {
                 return true;
-            }
+            };
             let share = configuration.shares.iter().find(|share| *share.name == *open.tree.share);
-            !open.tree.follow(share)
+            let changed = open.user.as_now(principal, configuration.settings.machine_sid);
+            !open.tree.follow(share, changed.as_ref().unwrap_or(&open.user))
         })
     }
 }

@@ -69,12 +69,10 @@ pub(super) fn restore_one(
     let machine = configuration.settings.machine_sid;
     let mut users = configuration.principals.iter().map(|principal| User::new(principal, machine));
     let user = users.find(|user| Some(*user.sid()) == record.owner).ok_or_else(|| lost("its user is gone"))?;
-    if !user.may_use(share) {
-        return Err(lost("its user may no longer use the share"));
-    }
+    let right = user.right_on(share).ok_or_else(|| lost("its user may no longer use the share"))?;
     let id = OpenId(record.open);
     let line = SessionLink::down();
-    let tree = Arc::new(Tree::on(TreeId(0), share, user.id, FILE_ALL, true));
+    let tree = Arc::new(Tree::on(TreeId(0), share, (&user, right), FILE_ALL, true));
     let mut file = open_file(server, share, record, (&line, user.id))?;
     let budgets = server.budgets.of_user(user.sid());
     // It was granted before, and is not taken away because there is less now.

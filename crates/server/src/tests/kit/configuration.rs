@@ -6,7 +6,7 @@ use store::{Belief, CacheBounds, CachedStore, Known, Store};
 
 use crate::admin::{
     Account, Advertise, Anonymous, AuditClasses, CHANNELS_DEFAULT, Configuration, Multichannel, Principal,
-    PrincipalKind, Sealing, Settings, Share, Signing, nt_hash,
+    PrincipalKind, Sealing, Settings, Share, ShareRights, Signing, Standing, nt_hash,
 };
 
 /// The users. All have one password.
@@ -33,6 +33,7 @@ pub(crate) fn configuration(store: Arc<dyn Store>) -> Configuration {
         read_only: false,
         seal_required: false,
         access_based: false,
+        rights: ShareRights::open(),
         audit: AuditClasses::NONE,
         continuously_available: false,
         limit: Arc::default(),
@@ -51,6 +52,7 @@ pub(crate) fn configuration(store: Arc<dyn Store>) -> Configuration {
     Configuration {
         principals: vec![user(USER, 1001), user(OTHER_USER, 1002), user(THIRD_USER, 1003)],
         accounts: vec![Account { name: ACCOUNT.into(), multichannel: Multichannel::On }],
+        groups: Vec::new(),
         shares: vec![share],
         awaited: Vec::new(),
         settings,
@@ -64,5 +66,7 @@ fn user(name: &str, relative_id: u32) -> Principal {
         kind: PrincipalKind::User,
         relative_id,
         secrets: vec![nt_hash(PASSWORD)],
+        groups: Vec::new(),
+        standing: Standing::Good,
     }
 }

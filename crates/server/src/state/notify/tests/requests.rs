@@ -197,9 +197,9 @@ async fn nothing_is_told_in_plain_of_a_share_that_became_sealed_meanwhile() {
     here(async {
         let (server, (mut watcher, root), mut actor) = three().await;
         wait(&mut watcher, root, NAMES).await;
-        let tree = watcher.opened(&server, root).tree.clone();
+        let open = watcher.opened(&server, root);
         let share = server.configuration.load().shares[0].clone();
-        tree.follow(Some(&Share { seal_required: true, ..share }));
+        open.tree.follow(Some(&Share { seal_required: true, ..share }), &open.user);
         make(&mut actor, "secret").await;
         assert_eq!(watcher.receive().await.status(), Status::ACCESS_DENIED);
     })

@@ -1,0 +1,130 @@
+//! Those who have a SID: accounts, users and groups. Their names share one space, and a SID is never given a second time.
+
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
+
+use crate::{Error, UserName};
+
+/// The word that stands for everybody where a right is granted. Nobody is called so.
+pub(super) const EVERYONE: &str = "everyone";
+
+/// What somebody is who has a SID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Account,
+    User,
+    Group,
+}
+
+impl Kind {
+    fn described(self) -> &'static str {
+        match self {
+            Kind::Account => "an account",
+            Kind::User => "a user",
+            Kind::Group => "a group",
+        }
+    }
+
+    /// The command that shows those of this kind.
+    fn list(self) -> &'static str {
+        match self {
+            Kind::Account => "account list",
+            Kind::User => "user list",
+            Kind::Group => "group list",
+        }
+    }
+}
+
+/// Somebody who has a SID.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Principal {
+    pub(super) relative_id: u32,
+    pub(super) kind: Kind,
+    /// In the case it was given.
+    pub(super) name: String,
+    /// An account's own name is that of its account.
+    pub(super) account: String,
+}
+
+/// Takes a name, whatever its case; gives the relative id.
+pub(super) fn add(transaction: &Transaction<'_>, name: &str) -> Result<u32, Error> {
+    check_free(transaction, name)?;
+    transaction.execute("INSERT INTO principal (folded_name) VALUES (?1)", params![store::fold(name)])?;
+    u32::try_from(transaction.last_insert_rowid())
+        .map_err(|_| Error::machine("all relative ids are used up", "start with a new data folder"))
+}
+
+/// Gives somebody another name. The SID stays.
+pub(super) fn rename(transaction: &Transaction<'_>, who: &Principal, name: &str) -> Result<(), Error> {
+    if store::fold(&who.name) != store::fold(name) {
+        check_free(transaction, name)?;
+    }
+    let update = "UPDATE principal SET folded_name = ?2 WHERE relative_id = ?1";
+    transaction.execute(update, params![who.relative_id, store::fold(name)])?;
+    Ok(())
+}
+
+/// Takes somebody away, with all that names them.
+pub(super) fn delete(transaction: &Transaction<'_>, relative_id: u32) -> Result<(), Error> {
+    transaction.execute("DELETE FROM principal WHERE relative_id = ?1", [relative_id])?;
+    Ok(())
+}
+
+fn check_free(connection: &Connection, name: &str) -> Result<(), Error> {
+    if store::fold(name) == store::fold(EVERYONE) {
+        return Err(Error::argument(
+            format!("{name:?} stands for everybody where rights are granted"),
+            "choose another name",
+        ));
+    }
+    match find(connection, name)? {
+        None => Ok(()),
+        Some(taken) => Err(Error::conflict(
+            format!("{} named {name:?} exists already", taken.kind.described()),
+            format!("choose another name; `multilane {}` shows those taken", taken.kind.list()),
+        )),
+    }
+}
+
+/// Who has this name, whatever its case.
+fn find(connection: &Connection, name: &str) -> Result<Option<Principal>, Error> {
+    let select = "
+        SELECT principal.relative_id, account.name, user.name, user_group.name, owner.name
+        FROM principal LEFT JOIN account USING (relative_id) LEFT JOIN user USING (relative_id)
+                       LEFT JOIN user_group USING (relative_id)
+                       LEFT JOIN account AS owner ON owner.relative_id IN (user.account, user_group.account)
+        WHERE folded_name = ?1";
+    let found = connection.query_row(select, [store::fold(name)], |row| {
+        let [account, user, group, owner]: [Option<String>; 4] = [row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?];
+        let (kind, name) = match (account, user, group) {
+            (Some(name), _, _) => (Kind::Account, name),
+            (None, Some(name), _) => (Kind::User, name),
+            (None, None, group) => (Kind::Group, group.unwrap_or_default()),
+        };
+        let account = owner.unwrap_or_else(|| name.clone());
+        Ok(Principal { relative_id: row.get(0)?, kind, name, account })
+    });
+    Ok(found.optional()?)
+}
+
+/// The same, where there must be one.
+pub(super) fn named(connection: &Connection, name: &UserName) -> Result<Principal, Error> {
+    find(connection, name.as_str())?.ok_or_else(|| {
+        let what = format!("there is no user or group {:?}", name.as_str());
+        Error::missing(what, "`multilane user list` and `multilane group list` show those there are")
+    })
+}
+
+/// The same, where it must be of this kind.
+pub(super) fn one_of(connection: &Connection, kind: Kind, name: &UserName) -> Result<Principal, Error> {
+    let missing = |what: String| Error::missing(what, format!("`multilane {}` shows those there are", kind.list()));
+    match find(connection, name.as_str())? {
+        Some(found) if found.kind == kind => Ok(found),
+        Some(found) => {
+            Err(missing(format!("{:?} is {}, not {}", found.name, found.kind.described(), kind.described())))
+        }
+        None => {
+            let bare = kind.described().split(' ').nth(1).unwrap_or_default();
+            Err(missing(format!("there is no {bare} {:?}", name.as_str())))
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Groups, share rights and users who may sign in no longer: what is changed counts at once, also for who is there.
+
+use std::sync::Arc;
+
+use store::{Kind, NewNode, RamStore, SharePath, Store};
+use wire::command::create::{CreateDisposition, CreateOptions};
+use wire::command::session_setup::SessionSetupFlags;
+use wire::ids::FileId;
+use wire::security::access::{FILE_ALL, FILE_GENERIC_READ, FILE_GENERIC_WRITE, READ_DATA, WRITE_DAC};
+use wire::security::{Ace, AceFlags, Acl, Control, SecurityDescriptor, Sid};
+use wire::status::Status;
+
+use crate::admin::Admin;
+use crate::state::configuration::{
+    Configuration, Group, Principal, PrincipalKind, ShareRight, ShareRights, Signing, Standing,
+};
+use crate::state::shared::Shared;
+use crate::tests::kit::configuration::{OTHER_USER, USER};
+use crate::tests::testing::{Peer, Terms, server_with};
+
+/// The relative ids of the user, and of a group.
+const USER_ID: u32 = 1001;
+const GROUP_ID: u32 = 2001;
+
+/// A server on a store that has a file which the group may read and nobody else anything.
+fn realm() -> Arc<Shared> {
+    let store = RamStore::new(64 << 20);
+    let group = Sid::new(5, &[21, 1, 2, 3, GROUP_ID]).unwrap();
+    let descriptor = SecurityDescriptor {
+        control: Control::DACL_PRESENT,
+        owner: Some(Sid::SYSTEM),
+        dacl: Some(Acl { aces: vec![Ace::allow(group, FILE_GENERIC_READ, AceFlags::NONE)] }),
+        ..SecurityDescriptor::default()
+    }
+    .encode()
+    .unwrap();
+    let new = NewNode { kind: Kind::File, attributes: 0, security: Some(&descriptor) };
+    store.create(&SharePath::parse("of-group").unwrap(), new).unwrap();
+    let server = server_with(Signing::Enabled, Arc::new(store));
+    change(&server, |configuration| {
+        let account = configuration.principals[0].account.clone();
+        configuration.groups.push(Group { name: "readers".into(), account, relative_id: GROUP_ID });
+    });
+    server
+}
+
+fn change(server: &Arc<Shared>, edit: impl FnOnce(&mut Configuration)) {
+    let mut configuration = (**server.configuration.load()).clone();
+    edit(&mut configuration);
+    server.replace(configuration);
+}
+
+fn set_groups(server: &Arc<Shared>, groups: &[u32]) {
+    change(server, |configuration| configuration.principals[0].groups = groups.to_vec());
+}
+
+/// Nobody is granted anything but who is in `granted`.
+fn grant(server: &Arc<Shared>, granted: &[(u32, ShareRight)]) {
+    let rights = ShareRights { everyone: None, granted: granted.to_vec() };
+    change(server, |configuration| configuration.shares[0].rights = rights);
+}
+
+async fn open(peer: &mut Peer, name: &str, access: u32) -> Result<FileId, Status> {
+    let opened = peer.create(name, |request| {
+        request.desired_access = access.into();
+        request.disposition = CreateDisposition::OPEN_IF;
+        request.options = CreateOptions::NON_DIRECTORY_FILE;
+    });
+    opened.await.opened()
+}
+
+#[tokio::test]
+async fn a_group_counts_from_when_a_user_is_in_it_until_it_is_not() {
+    let server = realm();
+    let mut peer = Peer::sign_in(&server).await;
+    assert_eq!(open(&mut peer, "of-group", READ_DATA).await, Err(Status::ACCESS_DENIED));
+    set_groups(&server, &[GROUP_ID]);
+    let file = open(&mut peer, "of-group", READ_DATA).await.unwrap();
+    set_groups(&server, &[]);
+    assert_eq!(peer.read(file, 0, 1).await.status(), Status::END_OF_FILE, "what is open stays so");
+    assert_eq!(open(&mut peer, "of-group", READ_DATA).await, Err(Status::ACCESS_DENIED));
+    let mut other = Peer::sign_in_as(&server, Terms { user: OTHER_USER, ..Terms::default() }).await;
+    assert_eq!(open(&mut other, "of-group", READ_DATA).await, Err(Status::ACCESS_DENIED));
+}
+
+#[tokio::test]
+async fn who_signs_in_again_has_the_groups_of_now() {
+    let server = realm();
+    let mut peer = Peer::sign_in(&server).await;
+    set_groups(&server, &[GROUP_ID]);
+    assert_eq!(peer.sign_in_again(SessionSetupFlags::NONE).await, Status::SUCCESS);
+    open(&mut peer, "of-group", READ_DATA).await.unwrap();
+    set_groups(&server, &[]);
+    assert_eq!(peer.sign_in_again(SessionSetupFlags::NONE).await, Status::SUCCESS);
+    assert_eq!(open(&mut peer, "of-group", READ_DATA).await, Err(Status::ACCESS_DENIED));
+}
+
+#[tokio::test]
+async fn only_those_whom_its_rights_name_connect_to_a_share() {
+    let server = realm();
+    grant(&server, &[(GROUP_ID, ShareRight::Full)]);
+    let mut peer = Peer::connect_as(&server, Terms::default());
+    peer.negotiate().await;
+    peer.set_up_session().await;
+    assert_eq!(peer.connect("ram").await, Status::ACCESS_DENIED);
+    set_groups(&server, &[GROUP_ID]);
+    assert_eq!(peer.connect("ram").await, Status::SUCCESS);
+    grant(&server, &[(USER_ID, ShareRight::Read)]);
+    assert_eq!(peer.connect("ram").await, Status::SUCCESS);
+    set_groups(&server, &[]);
+    assert_eq!(peer.connect("ram").await, Status::SUCCESS);
+    grant(&server, &[]);
+    assert_eq!(peer.connect("ram").await, Status::ACCESS_DENIED);
+}
+
+#[tokio::test]
+async fn the_holder_of_the_key_needs_no_right() {
+    let server = realm();
+    change(&server, |configuration| {
+        let keeper = Principal {
+            name: "keeper".into(),
+            kind: PrincipalKind::Account,
+            relative_id: 500,
+            ..configuration.principals[0].clone()
+        };
+        configuration.principals.push(keeper);
+    });
+    grant(&server, &[]);
+    let mut peer = Peer::sign_in_as(&server, Terms { user: "keeper", ..Terms::default() }).await;
+    open(&mut peer, "new", FILE_ALL).await.unwrap();
+}
+
+#[tokio::test]
+async fn nothing_beyond_the_right_on_the_share_is_granted() {
+    let server = realm();
+    let mut peer = Peer::sign_in(&server).await;
+    open(&mut peer, "new", FILE_ALL).await.unwrap();
+    for (right, most) in
+        [(ShareRight::Read, FILE_GENERIC_READ), (ShareRight::Change, FILE_GENERIC_READ | FILE_GENERIC_WRITE)]
+    {
+        grant(&server, &[(USER_ID, right)]);
+        open(&mut peer, "new", most).await.unwrap();
+        assert_eq!(open(&mut peer, "new", most | WRITE_DAC).await, Err(Status::ACCESS_DENIED), "{}", right.name());
+    }
+    grant(&server, &[(USER_ID, ShareRight::Read)]);
+    assert_eq!(open(&mut peer, "another", READ_DATA).await, Err(Status::ACCESS_DENIED), "nothing is made");
+    assert_eq!(open(&mut peer, "new", FILE_GENERIC_WRITE).await, Err(Status::ACCESS_DENIED));
+}
+
+#[tokio::test]
+async fn what_is_open_loses_what_the_share_no_longer_grants() {
+    let server = realm();
+    let mut peer = Peer::sign_in(&server).await;
+    let file = open(&mut peer, "new", FILE_ALL).await.unwrap();
+    assert_eq!(peer.write(file, 0, b"before").await, Status::SUCCESS);
+    grant(&server, &[(USER_ID, ShareRight::Read)]);
+    assert_eq!(peer.write(file, 0, b"after!").await, Status::ACCESS_DENIED);
+    assert_eq!(peer.rename(file, "other").await, Status::ACCESS_DENIED);
+    assert_eq!(peer.read(file, 0, 6).await.status(), Status::SUCCESS);
+    grant(&server, &[(USER_ID, ShareRight::Change)]);
+    assert_eq!(peer.write(file, 0, b"again!").await, Status::SUCCESS);
+    grant(&server, &[]);
+    assert_eq!(peer.read(file, 0, 6).await.status(), Status::NETWORK_NAME_DELETED);
+    assert_eq!(server.open_count(), 0);
+}
+
+#[tokio::test]
+async fn a_user_who_is_disabled_or_has_expired_is_gone_and_told_so_for_the_password_alone() {
+    for (standing, status) in
+        [(Standing::Disabled, Status::ACCOUNT_DISABLED), (Standing::Expired, Status::ACCOUNT_EXPIRED)]
+    {
+        let server = realm();
+        let peer = Peer::sign_in(&server).await;
+        change(&server, |configuration| configuration.principals[0].standing = standing);
+        assert!(server.sessions.find(peer.session_id).is_none());
+        assert_eq!(attempt(&server, USER).await, status);
+        let secrets = vec![crate::admin::nt_hash("another")];
+        change(&server, |configuration| configuration.principals[0].secrets = secrets);
+        assert_eq!(attempt(&server, USER).await, Status::LOGON_FAILURE);
+        assert_eq!(attempt(&server, OTHER_USER).await, Status::SUCCESS);
+    }
+}
+
+/// Signs in on a connection of its own.
+async fn attempt(server: &Arc<Shared>, user: &'static str) -> Status {
+    let mut peer = Peer::connect_as(server, Terms { user, ..Terms::default() });
+    peer.negotiate().await;
+    peer.authenticate(SessionSetupFlags::NONE).await.0.status()
+}
