@@ -329,6 +329,8 @@ fn room_for_one(transaction: &Transaction<'_>, table: &str, rows_max: i64) -> Re
 #[cfg(test)]
 mod account_tests;
 #[cfg(test)]
+mod people_tests;
+#[cfg(test)]
 mod provision_tests;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -27,7 +27,7 @@ pub(super) fn account(name: &str) -> AccountName {
     name.parse().unwrap()
 }
 
-fn user(name: &str) -> UserName {
+pub(super) fn user(name: &str) -> UserName {
     name.parse().unwrap()
 }
 

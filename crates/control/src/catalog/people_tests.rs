@@ -1,0 +1,174 @@
+//! Users, groups and the rights of both on shares.
+
+use jiff::{SignedDuration, Timestamp};
+use server::admin::{ShareRight, ShareRights, Standing};
+
+use super::tests::{account, place, ram, share, user};
+use super::{Catalog, Grantee, NewShare, UserChanges};
+use crate::{Fault, UserName};
+
+/// A catalog with two accounts, `studio` with two users and `other` with one.
+fn people() -> (tempfile::TempDir, Catalog) {
+    let (place, folder) = place();
+    let mut catalog = Catalog::open(&folder).unwrap();
+    for (name, of) in [("alice", "studio"), ("bob", "studio"), ("carol", "other")] {
+        if catalog.account(&account(of)).is_err() {
+            catalog.create_account(&account(of), crate::AccountKind::FileStorage).unwrap();
+        }
+        catalog.add_user(&user(name), "secret", Some(&account(of))).unwrap();
+    }
+    (place, catalog)
+}
+
+fn users(names: &[&str]) -> Vec<UserName> {
+    names.iter().map(|name| user(name)).collect()
+}
+
+fn named(name: &str) -> Grantee {
+    name.parse().unwrap()
+}
+
+/// The rights of the share `files` as the server is given them.
+fn rights(catalog: &mut Catalog) -> ShareRights {
+    let snapshot = catalog.snapshot().unwrap();
+    let id = snapshot.shares.iter().find(|share| share.name == "files").unwrap().id;
+    snapshot.rights[&id].clone()
+}
+
+#[test]
+fn a_renamed_user_keeps_the_sid_and_the_old_name_is_free() {
+    let (_place, mut catalog) = people();
+    let before = catalog.user(&user("alice")).unwrap();
+    let to = |name: &str| UserChanges { name: Some(user(name)), ..UserChanges::default() };
+    let after = catalog.update_user(&user("ALICE"), &to("Alice-Maria")).unwrap();
+    assert_eq!((after.relative_id, after.name.as_str()), (before.relative_id, "Alice-Maria"));
+    assert_eq!(catalog.update_user(&user("bob"), &to("alice-maria")).unwrap_err().fault(), Fault::Conflict);
+    assert_eq!(catalog.update_user(&user("bob"), &to("studio")).unwrap_err().fault(), Fault::Conflict);
+    assert_eq!(catalog.update_user(&user("bob"), &to("BOB")).unwrap().name, "BOB", "the case alone");
+    let again = catalog.add_user(&user("alice"), "secret", Some(&account("studio"))).unwrap();
+    assert!(again.relative_id > before.relative_id);
+    assert_eq!(catalog.update_user(&user("nobody"), &to("x")).unwrap_err().fault(), Fault::Missing);
+}
+
+#[test]
+fn users_stand_as_it_was_said_and_as_time_goes() {
+    let (_place, mut catalog) = people();
+    let now = Timestamp::now();
+    let later = Timestamp::from_second(now.as_second() + 60).unwrap();
+    let changes = UserChanges { expires: Some(Some(later)), ..UserChanges::default() };
+    let alice = catalog.update_user(&user("alice"), &changes).unwrap();
+    assert_eq!(alice.standing(now), Standing::Good);
+    assert_eq!(alice.standing(later), Standing::Expired);
+    let snapshot = catalog.snapshot().unwrap();
+    assert!(!snapshot.is_over(now) && snapshot.is_over(later), "the server looks again when the time has come");
+    let changes = UserChanges { disabled: Some(true), ..UserChanges::default() };
+    assert_eq!(catalog.update_user(&user("alice"), &changes).unwrap().standing(later), Standing::Disabled);
+    let changes = UserChanges { disabled: Some(false), expires: Some(None), ..UserChanges::default() };
+    let alice = catalog.update_user(&user("alice"), &changes).unwrap();
+    assert_eq!(alice.standing(later.saturating_add(SignedDuration::from_hours(9_999)).unwrap()), Standing::Good);
+}
+
+#[test]
+fn groups_hold_users_and_groups_and_count_through_others() {
+    let (_place, mut catalog) = people();
+    let studio = account("studio");
+    let inner = catalog.create_group(&user("editors"), Some(&studio)).unwrap().relative_id;
+    let outer = catalog.create_group(&user("staff"), Some(&studio)).unwrap().relative_id;
+    catalog.add_members(&user("editors"), &users(&["alice", "ALICE"])).unwrap();
+    let staff = catalog.add_members(&user("Staff"), &users(&["bob", "editors"])).unwrap();
+    assert_eq!(staff.members, ["bob", "editors"]);
+    let alice = catalog.user(&user("alice")).unwrap().relative_id;
+    let snapshot = catalog.snapshot().unwrap();
+    assert_eq!(snapshot.groups_of[&alice], [inner, outer]);
+    assert_eq!(catalog.groups_of(&user("alice")).unwrap(), ["editors", "staff"]);
+    assert_eq!(catalog.remove_members(&user("staff"), &users(&["bob", "alice"])).unwrap_err().fault(), Fault::Missing);
+    assert_eq!(catalog.group(&user("staff")).unwrap().members, ["bob", "editors"], "all or none");
+    catalog.remove_members(&user("staff"), &users(&["editors"])).unwrap();
+    assert_eq!(catalog.groups_of(&user("alice")).unwrap(), ["editors"]);
+    catalog.delete_group(&user("editors")).unwrap();
+    assert!(catalog.groups_of(&user("alice")).unwrap().is_empty());
+    catalog.remove_user(&user("bob")).unwrap();
+    assert!(catalog.group(&user("staff")).unwrap().members.is_empty());
+}
+
+#[test]
+fn no_group_holds_itself_or_another_accounts_or_an_account() {
+    let (_place, mut catalog) = people();
+    let studio = account("studio");
+    for name in ["one", "two", "three"] {
+        catalog.create_group(&user(name), Some(&studio)).unwrap();
+    }
+    catalog.add_members(&user("one"), &users(&["two"])).unwrap();
+    catalog.add_members(&user("two"), &users(&["three"])).unwrap();
+    for (group, member) in [("three", "one"), ("three", "three"), ("one", "carol"), ("one", "studio")] {
+        let refused = catalog.add_members(&user(group), &users(&["alice", member])).unwrap_err();
+        assert!(matches!(refused.fault(), Fault::Conflict | Fault::Argument), "{group} {member}: {refused}");
+        assert!(!catalog.group(&user(group)).unwrap().members.contains(&"alice".to_owned()), "all or none");
+    }
+    assert_eq!(catalog.add_members(&user("one"), &users(&["nobody"])).unwrap_err().fault(), Fault::Missing);
+    assert_eq!(catalog.add_members(&user("alice"), &users(&["bob"])).unwrap_err().fault(), Fault::Missing);
+    assert_eq!(catalog.create_group(&user("Alice"), None).unwrap_err().fault(), Fault::Conflict);
+    assert_eq!(catalog.create_group(&user("Everyone"), None).unwrap_err().fault(), Fault::Argument);
+    assert_eq!(catalog.delete_account(&studio).unwrap_err().fault(), Fault::Conflict);
+}
+
+#[test]
+fn nobody_is_in_more_groups_than_each_open_can_ask_about() {
+    let (_place, mut catalog) = people();
+    let name = |number: usize| user(&format!("group-{number}"));
+    for number in 0..=256 {
+        catalog.create_group(&name(number), Some(&account("studio"))).unwrap();
+    }
+    for number in 1..256 {
+        catalog.add_members(&name(number), &[name(number - 1)]).unwrap();
+    }
+    catalog.add_members(&name(0), &users(&["alice"])).unwrap();
+    assert_eq!(catalog.groups_of(&user("alice")).unwrap().len(), 256);
+    let refused = catalog.add_members(&name(256), &[name(255)]).unwrap_err();
+    assert!(refused.what().contains("256"), "{refused}");
+}
+
+#[test]
+fn the_first_right_by_name_closes_a_share_and_nothing_opens_it_again_but_a_word() {
+    let (_place, mut catalog) = people();
+    catalog.create_share(&NewShare { account: Some(account("studio")), ..ram("files") }).unwrap();
+    let files = share("files");
+    assert_eq!(rights(&mut catalog), ShareRights::open());
+    let granted = catalog.grant(&files, &named("alice"), ShareRight::Change).unwrap();
+    assert!(granted.closed);
+    let alice = catalog.user(&user("alice")).unwrap().relative_id;
+    let only_alice = ShareRights { everyone: None, granted: vec![(alice, ShareRight::Change)] };
+    assert_eq!(rights(&mut catalog), only_alice);
+    assert!(!catalog.grant(&files, &named("ALICE"), ShareRight::Read).unwrap().closed);
+    assert_eq!(rights(&mut catalog).granted, [(alice, ShareRight::Read)]);
+    catalog.remove_user(&user("alice")).unwrap();
+    assert_eq!(rights(&mut catalog), ShareRights::default(), "who was the last leaves it closed");
+    catalog.grant(&files, &named("everyone"), ShareRight::Read).unwrap();
+    assert_eq!(rights(&mut catalog), ShareRights { everyone: Some(ShareRight::Read), granted: Vec::new() });
+    let granted = catalog.grant(&files, &named("bob"), ShareRight::Full).unwrap();
+    assert!(!granted.closed, "what was granted to everybody stays");
+    let shown: Vec<_> = granted.grants.iter().map(|grant| (grant.who.as_str(), grant.right)).collect();
+    assert_eq!(shown, [("everyone", ShareRight::Read), ("bob", ShareRight::Full)]);
+    catalog.revoke(&files, &named("everyone")).unwrap();
+    catalog.revoke(&files, &named("bob")).unwrap();
+    assert_eq!(rights(&mut catalog), ShareRights::default());
+}
+
+#[test]
+fn rights_are_for_users_and_groups_of_the_shares_account() {
+    let (_place, mut catalog) = people();
+    catalog.create_share(&NewShare { account: Some(account("studio")), ..ram("files") }).unwrap();
+    let files = share("files");
+    for (who, fault) in [("carol", Fault::Conflict), ("studio", Fault::Argument), ("nobody", Fault::Missing)] {
+        assert_eq!(catalog.grant(&files, &named(who), ShareRight::Read).unwrap_err().fault(), fault, "{who}");
+    }
+    assert_eq!(rights(&mut catalog), ShareRights::open(), "what is refused changes nothing");
+    assert_eq!(catalog.revoke(&files, &named("alice")).unwrap_err().fault(), Fault::Missing);
+    assert_eq!(catalog.grant(&share("none"), &named("alice"), ShareRight::Read).unwrap_err().fault(), Fault::Missing);
+    catalog.create_group(&user("editors"), Some(&account("studio"))).unwrap();
+    catalog.grant(&files, &named("editors"), ShareRight::Change).unwrap();
+    catalog.delete_group(&user("editors")).unwrap();
+    assert_eq!(rights(&mut catalog), ShareRights::default());
+    catalog.delete_share(&files).unwrap();
+    assert!(catalog.snapshot().unwrap().rights.is_empty());
+}
