@@ -25,7 +25,7 @@ pub(crate) fn handle(context: &Context, request: TreeConnectRequest<'_>) -> Outc
     let path = request.path.decode().ok_or(Status::BAD_NETWORK_NAME)?;
     let name = share_name(&path).ok_or(Status::BAD_NETWORK_NAME)?;
     if name.eq_ignore_ascii_case("IPC$") {
-        let tree = session.add_tree(|id| Tree::on_pipes(id))?;
+        let tree = session.add_tree(Tree::on_pipes)?;
         return Ok(reply(&tree, ShareType::PIPE, ShareFlags::NO_CACHING));
     }
     loop {
