@@ -484,8 +484,14 @@ pub(crate) enum CloseCommand {
 }
 
 fn place(text: &str) -> Result<SocketAddr, Error> {
-    let remedy = "use an address of this machine and a port, such as 192.0.2.7:445 or [2001:db8::7]:445, and no name";
-    text.parse().map_err(|_| Error::argument(format!("{text:?} is no place to listen"), remedy))
+    let remedy = "use an address of this machine and a port, such as 192.0.2.7:445, [2001:db8::7]:445 or localhost:4450, and no other name";
+    // Whatever a resolver would say, it is this.
+    let named = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
+    named
+        .as_deref()
+        .unwrap_or(text)
+        .parse()
+        .map_err(|_| Error::argument(format!("{text:?} is no place to listen"), remedy))
 }
 
 /// The latency of a simulated store: `0.5`, `2`, at most a second.

@@ -13,6 +13,8 @@ pub(crate) struct Hints {
     pub(crate) port: u16,
     /// A share and the account it belongs to, if there is one.
     pub(crate) share: Option<(String, String)>,
+    /// The connections that one session of that account may use at once.
+    pub(crate) channels: usize,
     /// The arguments that lead an operator's command to this data folder, with a space before them, or nothing.
     pub(crate) data: String,
 }
@@ -32,6 +34,13 @@ impl Hints {
         );
         // Writing to a String cannot fail.
         let _ = self.lines(&mut text, &quoted(share), share, account);
+        if self.channels == 1 {
+            let _ = write!(
+                text,
+                "A client uses one connection. For several at once:\n  multilane account update {account} --multichannel on{}\n",
+                self.data
+            );
+        }
         text
     }
 
@@ -52,7 +61,15 @@ impl Hints {
             with(" -TcpPort ")
         )?;
         writeln!(text, "Linux:")?;
-        writeln!(text, "  sudo mount -t cifs {path} /mnt -o vers=3.1.1,username={account}{}", with(",port="))?;
+        let channels = match self.channels {
+            1 => String::new(),
+            channels => format!(",multichannel,max_channels={channels}"),
+        };
+        writeln!(
+            text,
+            "  sudo mount -t cifs {path} /mnt -o vers=3.1.1,username={account}{channels}{}",
+            with(",port=")
+        )?;
         writeln!(text, "macOS, in Finder's Go > Connect to Server or a terminal:")?;
         let authority = format!("{account}@{host}{}", with(":"));
         writeln!(text, "  smb://{authority}/{url}")?;
@@ -89,7 +106,16 @@ mod tests {
 
     fn hints(port: u16, share: &str) -> String {
         let share = Some((share.to_owned(), "local".to_owned()));
-        Hints { host: "vm".to_owned(), port, share, data: " --data /d".to_owned() }.text()
+        Hints { host: "vm".to_owned(), port, share, channels: 1, data: " --data /d".to_owned() }.text()
+    }
+
+    #[test]
+    fn several_connections_are_asked_for_where_they_may_be_and_else_how_to_have_them_is_said() {
+        let share = Some(("share".to_owned(), "local".to_owned()));
+        let several = Hints { host: "vm".to_owned(), port: 445, share, channels: 4, data: String::new() }.text();
+        assert!(several.contains("-o vers=3.1.1,username=local,multichannel,max_channels=4\n"), "{several}");
+        assert!(!several.contains("--multichannel on"), "{several}");
+        assert!(hints(445, "share").contains("multilane account update local --multichannel on --data /d\n"));
     }
 
     #[test]

@@ -15,7 +15,9 @@ use insight::audit::AuditLog;
 use jiff::Timestamp;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Serialize;
-use server::admin::{Advertise, Anonymous, AuditSink, Configuration, OwnAddresses, Sealing, Signing};
+use server::admin::{
+    Account, Advertise, Anonymous, AuditSink, Configuration, Multichannel, OwnAddresses, Sealing, Signing,
+};
 use server::{Config, Server};
 use tracing::{error, info, warn};
 use web::{Metrics, PageSource};
@@ -290,7 +292,23 @@ fn text(ready: &Ready, configuration: &Configuration) -> String {
     };
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let share = configuration.shares.first().map(|share| (share.name.clone(), share.account.clone()));
-    let hints = Hints { host: hints::host(*address, &name), port: address.port(), share, data };
+    let hints = Hints {
+        host: hints::host(*address, &name),
+        port: address.port(),
+        channels: channels(configuration),
+        share,
+        data,
+    };
     text.push_str(&hints.text());
     text
+}
+
+/// The connections that one session of the first share's account may use at once.
+fn channels(configuration: &Configuration) -> usize {
+    let account = configuration.shares.first().map(|share| &share.account);
+    let has_several = |one: &&Account| Some(&one.name) == account && one.multichannel == Multichannel::On;
+    match configuration.accounts.iter().find(has_several) {
+        Some(_) => configuration.settings.channels_max,
+        None => 1,
+    }
 }

@@ -26,7 +26,7 @@ pub struct SessionView {
     pub account: String,
     /// The dialect revision, 0x0311 for SMB 3.1.1.
     pub dialect: u16,
-    /// The cipher that seals it, such as `AES-128-GCM`; `None` where nothing is sealed.
+    /// The cipher that seals it, such as `AES-128-GCM`; `None` where nothing was sealed so far.
     pub cipher: Option<String>,
     /// The algorithm that signs it, such as `AES-GMAC`; `none` where nothing is signed.
     pub signing: String,

@@ -148,7 +148,7 @@ fn view_session(server: &Shared, session: &Session) -> SessionView {
         user: user.name.clone(),
         account: user.account.clone(),
         dialect: session.dialect.0,
-        cipher: session.cipher().map(|cipher| cipher_name(cipher).to_owned()),
+        cipher: session.cipher_in_use().map(|cipher| cipher_name(cipher).to_owned()),
         signing: channels.first().map_or_else(|| "none".to_owned(), |channel| signing_name(channel.signing).to_owned()),
         peer: channels.first().map_or_else(String::new, |channel| channel.peer.clone()),
         connected_seconds: session.created.elapsed().as_secs(),

@@ -24,6 +24,7 @@ use wire::ids::{Command, FileId, Guid, MessageId, SessionId, TreeId};
 use wire::status::Status;
 use wire::{Utf16, codec::utf16_bytes};
 
+use crate::admin::Admin;
 use crate::state::configuration::Signing;
 use crate::state::shared::Shared;
 use crate::tests::testing::{OTHER_USER, Peer, Terms, chained, create, headers, server};
@@ -152,6 +153,18 @@ async fn bytes_sealed_with_a_slow_cipher_count_for_more_in_a_turn() {
         peer.process(&mut frame).unwrap();
         assert_eq!(peer.connection.byte_cost.get(), cost, "{cipher:?}");
     }
+}
+
+#[tokio::test]
+async fn operators_are_told_of_a_cipher_once_it_has_sealed_something() {
+    let server = server(Signing::Enabled);
+    let mut peer = Peer::sign_in(&server).await;
+    let told = || server.sessions().next().unwrap().cipher;
+    assert_eq!(told(), None, "it was agreed on, and is not in use");
+    let echo = peer.message(Command::ECHO, |body| EchoRequest.encode(body));
+    let mut frame = peer.sealed(&echo);
+    peer.process(&mut frame).unwrap();
+    assert_eq!(told().as_deref(), Some("AES-128-GCM"));
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
@@ -55,6 +55,8 @@ pub(crate) struct Session {
     /// The CREATEs that its client has replayed.
     pub(crate) replayed: Replayed,
     sealing: Option<SealingKeys>,
+    /// Its client has sealed something.
+    was_sealed: AtomicBool,
     trees: Mutex<ById<TreeId, HeldTree>>,
     _held: Held,
     next_tree: AtomicU32,
@@ -222,6 +224,7 @@ impl Session {
             budgets: setup.budgets,
             replayed: Replayed::default(),
             sealing,
+            was_sealed: AtomicBool::new(false),
             trees: Mutex::default(),
             _held: setup.held,
             next_tree: AtomicU32::new(1),
@@ -263,7 +266,16 @@ impl Session {
 
     /// Decrypts a frame that begins with a transform header, in place; gives the messages.
     pub(crate) fn open_sealed<'a>(&self, frame: &'a mut [u8]) -> Option<&'a mut [u8]> {
-        self.sealing.as_ref()?.opener.open(frame).ok()
+        let opened = self.sealing.as_ref()?.opener.open(frame).ok()?;
+        if !self.was_sealed.load(Ordering::Relaxed) {
+            self.was_sealed.store(true, Ordering::Relaxed);
+        }
+        Some(opened)
+    }
+
+    /// The cipher that has sealed something of it.
+    pub(crate) fn cipher_in_use(&self) -> Option<Cipher> {
+        self.cipher().filter(|_| self.was_sealed.load(Ordering::Relaxed))
     }
 
     /// The queue of its work at a device.
