@@ -79,6 +79,6 @@ pub use share_gauges::{ShareGauges, ShareReading};
 pub use size::parse_size;
 pub use sku::{AccountKind, AccountPlan, Billing, Sku};
 pub use socket::{AdminSocket, Explain, Facts, LogFilter, Request, Seen, ask, ask_for_all, see};
-pub use store::Belief;
+pub use store::{Belief, UnixOwner};
 pub use stores::{Folders, look_for_problems};
 pub use views::{AuditLines, BusyFile, Channel, Interface, OpenFile, Problem, Session, ShareUse, Status, Waited};

@@ -266,9 +266,9 @@ impl ServedFolder {
                 Err(store::Error::Nested) => Found::Wrong(nested(path)),
                 Err(cause) => Found::Wrong(format!("the folder that took the place of {}: {cause}", path.display())),
             },
-            None => match open(&self.terms, begun.quota_gib) {
+            None => match ungivable(&self.terms).map_or_else(|| open(&self.terms, begun.quota_gib), Err) {
                 Ok(store) => Found::Opened(store, place),
-                Err(cause) => Found::Wrong(unopened(path, &cause)),
+                Err(problem) => Found::Wrong(problem),
             },
         }
     }
@@ -422,15 +422,25 @@ fn bytes(gib: NonZeroU32) -> u64 {
     u64::from(gib.get()) << 30
 }
 
-fn open(terms: &Terms, quota_gib: Option<NonZeroU32>) -> Result<Arc<DirectoryStore>, store::Error> {
+/// Why what is made in a folder could not be its owner's. What is made as somebody else's would be closed to whom it is meant for, and open to others.
+fn ungivable(terms: &Terms) -> Option<String> {
+    let owner = terms.modes.owner.filter(|owner| !terms.read_only && !owner.can_be_given_files())?;
+    Some(format!(
+        "this server may not give files to the user {} and the group {} of this machine, as --unix-owner says: run it as root or as that user",
+        owner.uid, owner.gid
+    ))
+}
+
+fn open(terms: &Terms, quota_gib: Option<NonZeroU32>) -> Result<Arc<DirectoryStore>, String> {
     let options = DirectoryOptions {
         read_only: terms.read_only,
         quota_bytes: quota_gib.map(bytes),
         file_mode: terms.modes.file,
         directory_mode: terms.modes.directory,
+        owner: terms.modes.owner,
         ..DirectoryOptions::default()
     };
-    DirectoryStore::open(&terms.path, options).map(Arc::new)
+    DirectoryStore::open(&terms.path, options).map(Arc::new).map_err(|cause| unopened(&terms.path, &cause))
 }
 
 /// Why the folder at `path` could not be opened.

@@ -292,6 +292,12 @@ fn shares_live_and_die_without_a_server() {
     let facts = (&changed["read_only"], &changed["seal_required"], &changed["quota_gib"]);
     assert_eq!(facts, (&json!(false), &json!(true), &json!(7)));
     assert_eq!(place.json(&["share", "list"]), json!([changed]));
+    let owned = ["share", "create", "owned", "--path", path, "--unix-owner"];
+    assert_eq!(place.json(&[&owned[..], &["12345:root"]].concat())["unix_owner"], json!("12345:0"));
+    place.done(&["share", "delete", "owned"]);
+    for bad in ["12345", "nobody-is-called-so", "root:nobody-is-called-so", ":", ""] {
+        place.refused(&[&owned[..], &[bad]].concat(), 2);
+    }
     fs::remove_dir(&files).unwrap();
     assert!(place.done(&["share", "list"]).contains("not served"));
     assert!(place.done(&["share", "show", "TEAM"]).contains("is gone"));

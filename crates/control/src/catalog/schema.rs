@@ -5,7 +5,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use crate::Error;
 
 /// Every step ever taken. A published step never changes; what is new is a step at the end.
-const STEPS: [&str; 11] = [
+const STEPS: [&str; 12] = [
     "
     CREATE TABLE setting (
         name TEXT PRIMARY KEY,
@@ -117,6 +117,9 @@ const STEPS: [&str; 11] = [
      ) STRICT, WITHOUT ROWID;
      CREATE INDEX share_right_of ON share_right (principal);
      ALTER TABLE share ADD COLUMN everyone TEXT CHECK (everyone IN ('none', 'read', 'change', 'full'))",
+    // Whose new files are on this machine; the server's own user's where nothing is said.
+    "ALTER TABLE share ADD COLUMN unix_uid INTEGER CHECK (unix_uid >= 0);
+     ALTER TABLE share ADD COLUMN unix_gid INTEGER CHECK ((unix_gid IS NULL) = (unix_uid IS NULL))",
 ];
 
 /// Raises the schema to this program's version. A catalog of a newer program is refused and left as it is.

@@ -3,6 +3,7 @@
 use std::num::NonZeroU64;
 
 use rusqlite::{Connection, Row, Transaction, named_params, params};
+use store::UnixOwner;
 
 use super::settings::wrong_in;
 use super::{Modes, ShareRecord, Source, time};
@@ -38,7 +39,7 @@ pub(super) fn provisioned_sum(connection: &Connection, account: &str, but: &str)
 fn select(which: &str) -> String {
     format!(
         "SELECT share.id, share.name, account.name AS account, folder, ram_bytes, quota_gib, read_only, seal_required,
-                comment, continuous, access_based, audit, believed_ms, file_mode, directory_mode,
+                comment, continuous, access_based, audit, believed_ms, file_mode, directory_mode, unix_uid, unix_gid,
                 iops_max, mibps_max, user_iops_max, user_mibps_max,
                 model, gib, iops, mibps, gib_increased, iops_increased, mibps_increased
          FROM share JOIN account ON account.relative_id = share.account
@@ -67,7 +68,7 @@ fn record(row: &Row<'_>) -> Result<ShareRecord, Error> {
         access_based: row.get("access_based")?,
         audit: row.get::<_, String>("audit")?.parse().map_err(|_| wrong_in("share", "audit"))?,
         belief: belief::of_milliseconds(row.get("believed_ms")?),
-        modes: Modes { file: row.get("file_mode")?, directory: row.get("directory_mode")? },
+        modes: Modes { file: row.get("file_mode")?, directory: row.get("directory_mode")?, owner: owner(row)? },
         provisioned: provisioned(row)?,
         limits: ShareLimits {
             iops_max: row.get("iops_max")?,
@@ -76,6 +77,11 @@ fn record(row: &Row<'_>) -> Result<ShareRecord, Error> {
             user_mibps_max: row.get("user_mibps_max")?,
         },
     })
+}
+
+fn owner(row: &Row<'_>) -> Result<Option<UnixOwner>, Error> {
+    let (uid, gid): (Option<u32>, Option<u32>) = (row.get("unix_uid")?, row.get("unix_gid")?);
+    Ok(uid.zip(gid).map(|(uid, gid)| UnixOwner { uid, gid }))
 }
 
 fn provisioned(row: &Row<'_>) -> Result<Option<Provisioned>, Error> {
@@ -100,9 +106,9 @@ pub(super) fn insert(transaction: &Transaction<'_>, share: &ShareRecord, account
         Source::Ram { bytes } => (None, Some(i64::try_from(bytes.get()).unwrap_or(i64::MAX))),
     };
     transaction.execute(
-        "INSERT INTO share (name, folded_name, account, folder, ram_bytes, file_mode, directory_mode, read_only,
-                            seal_required, comment)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 0, 0, '')",
+        "INSERT INTO share (name, folded_name, account, folder, ram_bytes, file_mode, directory_mode, unix_uid, unix_gid,
+                            read_only, seal_required, comment)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 0, 0, '')",
         params![
             share.name,
             store::fold(&share.name),
@@ -110,7 +116,9 @@ pub(super) fn insert(transaction: &Transaction<'_>, share: &ShareRecord, account
             folder,
             ram_bytes,
             share.modes.file,
-            share.modes.directory
+            share.modes.directory,
+            share.modes.owner.map(|owner| owner.uid),
+            share.modes.owner.map(|owner| owner.gid),
         ],
     )?;
     let id = transaction.last_insert_rowid();

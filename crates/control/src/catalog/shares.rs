@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use jiff::Timestamp;
 use rusqlite::Connection;
 use server::admin::AuditClasses;
-use store::Belief;
+use store::{Belief, UnixOwner};
 
 use super::share_rows::{all, find, insert, update};
 use super::{Catalog, Source, account_or_first, accounts, provisions, room_for_one, sources};
@@ -18,13 +18,16 @@ const SHARES_MAX: i64 = 1000;
 /// The most characters in a comment.
 const COMMENT_MAX: usize = 256;
 
-/// The permissions that new files and directories of a folder have on this machine; where nothing is said, 0600 and 0700.
+/// The permissions that new files and directories of a folder have on this machine, where nothing is said 0600 and 0700, and whose they are, where nothing
+/// is said the server's own user's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Modes {
     /// Of files.
     pub file: Option<u32>,
     /// Of directories.
     pub directory: Option<u32>,
+    /// Their owner.
+    pub owner: Option<UnixOwner>,
 }
 
 /// A share to be made.

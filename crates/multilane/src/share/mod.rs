@@ -75,7 +75,7 @@ fn new_share(create: &ShareCreate) -> NewShare {
         access_based: create.access_based,
         audit: create.audit.unwrap_or_default(),
         belief: BeliefChanges { exclusive: create.exclusive.then_some(true), believed: create.believed },
-        modes: Modes { file: create.file_mode, directory: create.directory_mode },
+        modes: Modes { file: create.file_mode, directory: create.directory_mode, owner: create.unix_owner },
         comment: create.comment.clone(),
         provision: create.provision.provision(),
         limits: create.provision.limits(),

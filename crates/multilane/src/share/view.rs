@@ -33,6 +33,8 @@ pub(crate) struct Shown {
     /// Permissions of new files and directories, where they are not 0600 and 0700; in octal.
     file_mode: Option<String>,
     directory_mode: Option<String>,
+    /// Whose they are, as `UID:GID`, where they are not the server's own user's.
+    unix_owner: Option<String>,
     comment: String,
     /// Why clients cannot connect to it, if they cannot, or what is wrong with its folder.
     pub(crate) problem: Option<String>,
@@ -97,6 +99,7 @@ pub(crate) fn shown(share: ShareRecord, known: &Known) -> Shown {
         },
         file_mode: share.modes.file.map(|mode| format!("{mode:04o}")),
         directory_mode: share.modes.directory.map(|mode| format!("{mode:04o}")),
+        unix_owner: share.modes.owner.map(|owner| format!("{}:{}", owner.uid, owner.gid)),
         comment: share.comment,
         problem,
         limits: Limits {

@@ -5,8 +5,8 @@
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::ffi::CString;
 use rustix::fs::{
-    self, AtFlags, FlockOperation, Mode, OFlags, RenameFlags, SeekFrom, Stat, StatFs, StatVfs, Statx, StatxFlags,
-    Timestamps,
+    self, AtFlags, FlockOperation, Gid, Mode, OFlags, RenameFlags, SeekFrom, Stat, StatFs, StatVfs, Statx, StatxFlags,
+    Timestamps, Uid,
 };
 use rustix::io::Errno;
 use rustix::path::Arg;
@@ -216,6 +216,10 @@ pub(super) fn flock(file: impl AsFd, operation: FlockOperation) -> Result<(), Er
 
 pub(super) fn fchmod(file: impl AsFd, mode: Mode) -> Result<(), Errno> {
     again(|| fs::fchmod(file.as_fd(), mode))
+}
+
+pub(super) fn fchown(file: impl AsFd, owner: Uid, group: Gid) -> Result<(), Errno> {
+    again(|| fs::fchown(file.as_fd(), Some(owner), Some(group)))
 }
 
 pub(super) fn futimens(file: impl AsFd, times: &Timestamps) -> Result<(), Errno> {

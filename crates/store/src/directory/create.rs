@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use rustix::fd::AsFd;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Statx};
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Statx, Uid};
 use rustix::io::Errno;
 
 use crate::directory::cache::Did;
-use crate::directory::calls::{fchmod, mkdirat, openat, unlinkat};
+use crate::directory::calls::{fchmod, fchown, mkdirat, openat, unlinkat};
 use crate::directory::errno::error;
 use crate::directory::fence::Wait;
 use crate::directory::file::OpenFile;
@@ -17,7 +17,7 @@ use crate::directory::node::FileNode;
 use crate::directory::stat::{file_type, identity, stat_at};
 use crate::directory::unfinished::{DIRECTORY_MODE, FILE_MODE, UNFINISHED_DIRECTORY, UNFINISHED_FILE, is_unfinished};
 use crate::directory::volume::Volume;
-use crate::directory::{metadata, security, streams};
+use crate::directory::{UnixOwner, metadata, security, streams};
 use crate::{Error, Kind, Name, NewNode, Node};
 
 /// Makes a file or directory whose name is free in any case.
@@ -146,7 +146,7 @@ fn fill(file: &mut OpenFile, new: NewNode<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Gives what was made its mode. A file system that keeps no modes of ours (FAT, exFAT, some of FUSE) refuses that: there nothing tells
+/// Gives what was made its owner and its mode. A file system that keeps no modes of ours (FAT, exFAT, some of FUSE) refuses that: there nothing tells
 /// what is half made, and what was made has the mode that everything has there.
 fn finish(file: &OpenFile) -> Result<(), Error> {
     let mode = match file.kind {
@@ -162,6 +162,10 @@ fn finish(file: &OpenFile) -> Result<(), Error> {
         }
         Kind::File | Kind::Stream => Mode::empty(),
     };
+    if let Some(UnixOwner { uid, gid }) = file.volume.owner {
+        // Before the mode: whoever owns it may have it when it is whole.
+        fchown(file.fd(), Uid::from_raw(uid), Gid::from_raw(gid)).map_err(error)?;
+    }
     match fchmod(file.fd(), mode | inherited) {
         Err(errno) if keeps_no_modes(errno) && !security::is_unfinished(file)? => Ok(()),
         answer => answer.map_err(error),

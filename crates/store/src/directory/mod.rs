@@ -105,6 +105,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
+use rustix::process::{getegid, geteuid, getgroups};
+use rustix::thread::{CapabilitySet, capabilities};
 
 use crate::directory::calls::fstatvfs;
 use crate::{Error, Facts, Guard, Identity, Listener, Reach, Resolved, SharePath, Space, Store, Use, Waits};
@@ -133,6 +135,28 @@ pub struct DirectoryOptions {
     pub file_mode: Option<u32>,
     /// The same of new directories; 0700.
     pub directory_mode: Option<u32>,
+    /// Whose new files and directories are on this machine; the process's own user where nothing is said.
+    pub owner: Option<UnixOwner>,
+}
+
+/// A user and a group of this machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnixOwner {
+    /// The user's number.
+    pub uid: u32,
+    /// The group's number.
+    pub gid: u32,
+}
+
+impl UnixOwner {
+    /// True where this process may give files to it, as far as that can be seen: as root with CAP_CHOWN, or to itself and a group it is in. A file system
+    /// may refuse it all the same.
+    pub fn can_be_given_files(self) -> bool {
+        let may_chown = capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::CHOWN));
+        let is_in = self.gid == getegid().as_raw()
+            || getgroups().is_ok_and(|groups| groups.iter().any(|group| group.as_raw() == self.gid));
+        may_chown || self.uid == geteuid().as_raw() && is_in
+    }
 }
 
 /// What looking after a folder has come to.

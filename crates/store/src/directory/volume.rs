@@ -11,7 +11,6 @@ use rustix::fs::{AtFlags, Mode, OFlags, StatVfsMountFlags, fcntl_getfl, fcntl_se
 use rustix::io::Errno;
 use rustix::path::DecInt;
 
-use crate::directory::DirectoryOptions;
 use crate::directory::cache::Cache;
 use crate::directory::calls::{fstatfs, fstatvfs, linkat, open, openat, readlinkat};
 use crate::directory::descriptor::Descriptor;
@@ -27,6 +26,7 @@ use crate::directory::neighbours::{self, Locks, Making};
 use crate::directory::quota::{self, Growth, Limit, Quota};
 use crate::directory::roots::Root;
 use crate::directory::stat::{COARSE_TICK, Mount, identity, mount, stat};
+use crate::directory::{DirectoryOptions, UnixOwner};
 use crate::{Error, Identity, Look, SharePath, Waits, waiting};
 
 /// File systems that answer from this machine's memory what they know of an open file, by their `statfs` number. overlayfs is none of them: what
@@ -80,6 +80,8 @@ pub(super) struct Volume {
     /// The permissions of new files and directories, where the share says what they are.
     pub(super) file_mode: Option<Mode>,
     pub(super) directory_mode: Option<Mode>,
+    /// Whose they are, where that is not the process's user.
+    pub(super) owner: Option<UnixOwner>,
     exclusive: Option<Arc<Exclusive>>,
     proc: Option<OwnedFd>,
     reads_without_waiting: AtomicBool,
@@ -121,6 +123,7 @@ impl Volume {
             keep,
             file_mode: options.file_mode.map(|mode| Mode::from_raw_mode(mode & PERMISSIONS)),
             directory_mode: options.directory_mode.map(|mode| Mode::from_raw_mode(mode & PERMISSIONS)),
+            owner: options.owner,
             exclusive,
             quota: quota.map(|limit| Quota::measure(&fence, root_identity.volume, folder, Arc::clone(limit))),
             proc: open("/proc/self/fd", proc_flags, Mode::empty()).ok(),

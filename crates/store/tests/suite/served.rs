@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use crate::common::*;
 use rustix::fs::{FlockOperation, flock};
-use store::{DirectoryOptions, DirectoryStore, Error, Kind, Look, NewNode, Replace, Resolved, Store, Use};
+use store::{DirectoryOptions, DirectoryStore, Error, Kind, Look, NewNode, Replace, Resolved, Store, UnixOwner, Use};
 
 /// Locks a folder as another process would.
 fn serve_elsewhere(folder: &std::path::Path) -> fs::File {
@@ -164,6 +164,34 @@ fn new_files_are_for_the_server_alone_unless_the_share_says_otherwise() {
         disk.node("file").write_at(b"x", 0).unwrap();
         assert_eq!(mode(&disk, "file"), 0o640, "what is there keeps its own");
     }
+}
+
+#[test]
+fn new_files_are_whose_the_share_says_and_old_ones_stay_whose_they_are() {
+    let of = |disk: &Disk, name: &str| {
+        let found = fs::symlink_metadata(disk.folder().join(name)).unwrap();
+        (found.uid(), found.gid(), found.mode() & 0o7777)
+    };
+    let own = rustix::process::geteuid().as_raw();
+    let given = UnixOwner { uid: 12_345, gid: 23_456 };
+    // Nobody but root gives files away; others have their own user's.
+    let owner = match given.can_be_given_files() {
+        true => given,
+        false => UnixOwner { uid: own, gid: rustix::process::getegid().as_raw() },
+    };
+    assert_eq!(given.can_be_given_files(), own == 0);
+    let disk = directory_in(&std::env::temp_dir(), DirectoryOptions { owner: Some(owner), ..Default::default() });
+    fs::write(disk.folder().join("old"), "").unwrap();
+    let old = of(&disk, "old");
+    disk.node("old").write_at(b"x", 0).unwrap();
+    disk.file("file", b"");
+    disk.directory("directory");
+    let described = NewNode { kind: Kind::File, attributes: 0x22, security: Some(b"descriptor") };
+    disk.store.create(&path("directory\\described"), described).unwrap();
+    assert_eq!(of(&disk, "file"), (owner.uid, owner.gid, 0o600));
+    assert_eq!(of(&disk, "directory"), (owner.uid, owner.gid, 0o700));
+    assert_eq!(of(&disk, "directory/described"), (owner.uid, owner.gid, 0o600));
+    assert_eq!(of(&disk, "old"), old);
 }
 
 #[test]
