@@ -22,10 +22,12 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+mod policy;
 mod trust;
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -33,6 +35,7 @@ use tokio::sync::Notify;
 use tokio::task::yield_now;
 use tokio::time::Instant;
 
+pub use crate::policy::{Policy, Polling};
 use crate::trust::Trust;
 
 /// How long a thread polls before it sleeps: what the other side takes for a batch of small requests, and no more than two threads lose by
@@ -49,7 +52,7 @@ const ALONE_MAX: Duration = Duration::from_micros(5);
 /// Busy polling of one thread that has a single-threaded runtime. The thread does not poll while `C` says that there is other work.
 pub struct BusyPoll<C = fn() -> bool> {
     work: Notify,
-    is_eager: bool,
+    policy: Arc<Policy>,
     has_other_work: C,
     born: Instant,
     /// When the work began of which [`BusyPoll::run`] has not taken note yet: nanoseconds after `born`, and zero where there is none.
@@ -61,9 +64,14 @@ pub struct BusyPoll<C = fn() -> bool> {
 impl BusyPoll {
     /// For a thread that polls as long as that spares processor time.
     pub fn thrifty() -> Self {
+        BusyPoll::following(Arc::new(Policy::new(Polling::Thrifty)))
+    }
+
+    /// For a thread that polls as `policy` says, also where that changes.
+    pub fn following(policy: Arc<Policy>) -> Self {
         BusyPoll {
             work: Notify::new(),
-            is_eager: false,
+            policy,
             has_other_work: || false,
             born: Instant::now(),
             began: AtomicU64::new(0),
@@ -73,14 +81,14 @@ impl BusyPoll {
 
     /// For a thread that polls also where only the other side gains: the other then finds that its own idle times are short.
     pub fn eager() -> Self {
-        BusyPoll { is_eager: true, ..BusyPoll::thrifty() }
+        BusyPoll::following(Arc::new(Policy::new(Polling::Eager)))
     }
 
     /// The same for a thread that does not poll while `has_other_work`: it has something to do that [`BusyPoll::attend`] is not told of, or
     /// other threads of its process want its core.
     pub fn unless<C: Fn() -> bool>(self, has_other_work: C) -> BusyPoll<C> {
-        let BusyPoll { work, is_eager, born, began, last_began, has_other_work: _ } = self;
-        BusyPoll { work, is_eager, has_other_work, born, began, last_began }
+        let BusyPoll { work, policy, born, began, last_began, has_other_work: _ } = self;
+        BusyPoll { work, policy, has_other_work, born, began, last_began }
     }
 }
 
@@ -106,8 +114,9 @@ impl<C: Fn() -> bool> BusyPoll<C> {
         loop {
             self.work.notified().await;
             self.take_note();
-            if !(self.has_other_work)() && trust.is_due() {
-                self.poll(&mut trust).await;
+            let polling = self.policy.get();
+            if polling != Polling::Off && !(self.has_other_work)() && trust.is_due() {
+                self.poll(polling, &mut trust).await;
             }
         }
     }
@@ -123,8 +132,13 @@ impl<C: Fn() -> bool> BusyPoll<C> {
     }
 
     /// Polls until an idle time was too long to pay, or somebody else wants the core.
-    async fn poll(&self, trust: &mut Trust) {
-        let poll_max = if self.is_eager { EAGER_POLL_MAX } else { POLL_MAX };
+    async fn poll(&self, polling: Polling, trust: &mut Trust) {
+        let poll_max = match polling {
+            Polling::Off => return,
+            Polling::Thrifty => POLL_MAX,
+            Polling::Eager => EAGER_POLL_MAX,
+            Polling::For(time) => time,
+        };
         let mut idle_since: Option<Instant> = None;
         loop {
             // The runtime has nothing else to do then but to ask the kernel what has come in.
@@ -132,7 +146,8 @@ impl<C: Fn() -> bool> BusyPoll<C> {
             if pin!(self.work.notified()).enable() {
                 let work_began = self.take_note();
                 if let Some(idle_since) = idle_since.take() {
-                    let paid = self.is_eager || work_began - idle_since <= (work_began.elapsed() * 2).max(PAYS_MAX);
+                    let paid = polling != Polling::Thrifty
+                        || work_began - idle_since <= (work_began.elapsed() * 2).max(PAYS_MAX);
                     trust.learn(paid);
                     if !paid {
                         return;
@@ -144,7 +159,11 @@ impl<C: Fn() -> bool> BusyPoll<C> {
                 return;
             }
             let now = Instant::now();
-            if now - *idle_since.get_or_insert(now) >= poll_max || is_core_wanted(now) {
+            if now - *idle_since.get_or_insert(now) >= poll_max {
+                // Who has paid for it has it also after a long idle time.
+                return if matches!(polling, Polling::For(_)) { trust.learn(true) } else { trust.learn(false) };
+            }
+            if is_core_wanted(now) {
                 return trust.learn(false);
             }
         }
@@ -286,6 +305,25 @@ mod tests {
                 busy_poll.attend(async {}).await;
             }
             assert!(passes(&mut run, EAGER_POLL_MAX).await);
+        });
+    }
+
+    #[test]
+    fn a_thread_polls_as_long_as_was_paid_for_also_after_long_idle_times() {
+        alone(async {
+            let time = Duration::from_micros(200);
+            let policy = Arc::new(Policy::new(Polling::For(time)));
+            let busy_poll = BusyPoll::following(Arc::clone(&policy));
+            let mut run = Box::pin(busy_poll.run());
+            for _ in 0..20 {
+                busy_poll.attend(async {}).await;
+                assert!(!passes(&mut run, time * 3 / 4).await);
+                tokio::time::advance(time).await;
+                assert!(!is_awake(&mut run).await);
+            }
+            policy.set(Polling::Off);
+            busy_poll.attend(async {}).await;
+            assert!(!is_awake(&mut run).await, "from the next idle time on");
         });
     }
 

@@ -13,7 +13,9 @@ use server::admin::{
 };
 use tracing::{info, warn};
 
-use crate::catalog::{self, Catalog, Dialect, Modes, NewShare, ShareRecord, Snapshot, Source, StoredSettings};
+use crate::catalog::{
+    self, BusyPolling, Catalog, Dialect, Modes, NewShare, ShareRecord, Snapshot, Source, StoredSettings,
+};
 use crate::rates::Limits;
 use crate::served_folder::{BeforeTouch, HANGS_AFTER};
 use crate::share_gauges::{Gauge, ShareGauges};
@@ -43,6 +45,8 @@ pub struct Overrides {
     pub sealing: Option<Sealing>,
     /// The most connections that one session may use at once.
     pub channels_max: Option<usize>,
+    /// How long threads poll before they sleep.
+    pub busy_poll: Option<BusyPolling>,
     /// What clients are told of the server's addresses.
     pub advertise: Advertise,
     /// Whether a session may be signed in again as the anonymous user.
@@ -298,6 +302,7 @@ impl Control {
         settings.dialect_min = self.overrides.dialect_min.unwrap_or(settings.dialect_min);
         settings.signing = self.overrides.signing.unwrap_or(settings.signing);
         settings.sealing = self.overrides.sealing.unwrap_or(settings.sealing);
+        settings.busy_poll = self.overrides.busy_poll.unwrap_or(settings.busy_poll);
         settings.channels_max = self.overrides.channels_max.unwrap_or(settings.channels_max);
         settings
     }
@@ -380,6 +385,7 @@ fn settings(stored: &StoredSettings, overrides: &Overrides) -> Settings {
         channels_max: stored.channels_max,
         advertise: overrides.advertise.clone(),
         anonymous: overrides.anonymous,
+        busy_poll: stored.busy_poll.polling(),
     }
 }
 

@@ -58,8 +58,8 @@ pub use advertise::parse_advertised;
 pub use azure::ShareProperties;
 pub use belief::{BeliefChanges, BelievedFor};
 pub use catalog::{
-    Account, AccountChanges, Catalog, Dialect, Grant, Grantee, Grants, Group, Key, Keys, MetadataCaching, Modes,
-    NewShare, Operator, ProvisionUpdate, ShareChanges, ShareRecord, Source, StoredSettings, User, UserChanges,
+    Account, AccountChanges, BusyPolling, Catalog, Dialect, Grant, Grantee, Grants, Group, Key, Keys, MetadataCaching,
+    Modes, NewShare, Operator, ProvisionUpdate, ShareChanges, ShareRecord, Source, StoredSettings, User, UserChanges,
 };
 pub use control::{Control, Overrides, first_start};
 pub use counters::ask_for_counters;

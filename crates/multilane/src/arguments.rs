@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
-use control::{AccountKind, AccountName, Dialect, Error, Region, Sku, UserName};
+use control::{AccountKind, AccountName, BusyPolling, Dialect, Error, Region, Sku, UserName};
 use jiff::Timestamp;
 use server::admin::AdvertisedAddress;
 use web::{Collector, PageAt};
@@ -173,6 +173,11 @@ pub(crate) struct Serve {
     /// The most connections one session may use at once, where its account has multichannel on [default: 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=CHANNELS_MAX))]
     pub(crate) channels_max: Option<u8>,
+
+    /// How long threads that have nothing to do look for more before they sleep: off, auto, or a time such as 200us, which buys latency with
+    /// processor time [default: auto]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) busy_poll: Option<BusyPolling>,
 
     /// Tell clients of this address, for more connections; may be given several times. What is said of one of the machine's own replaces
     /// what the machine says
@@ -449,6 +454,40 @@ pub(crate) struct Why {
 pub(crate) enum ServerCommand {
     /// The addresses, for clients that open more channels
     Interfaces,
+    /// The settings that are kept; what the command line of `serve` says counts before them
+    Settings,
+    /// Change a setting that is kept
+    #[command(after_help = SET_EXAMPLES)]
+    Set {
+        #[command(subcommand)]
+        setting: SettingChange,
+    },
+}
+
+const SET_EXAMPLES: &str = "\
+Examples:
+  multilane server set sealing required
+  multilane server set dialect-min 2.0.2
+  multilane server set busy-poll 200us
+
+A change counts at once in the running server: for who signs in from then on, and busy-poll for everybody.";
+
+/// A setting and its new value.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum SettingChange {
+    /// Whether every client must sign
+    Signing { value: When },
+    /// Whether every client must encrypt
+    Sealing { value: When },
+    /// The oldest dialect to accept: 2.0.2, 2.1, 3.0, 3.0.2 or 3.1.1
+    DialectMin { value: Dialect },
+    /// The most connections one session may use at once, where its account has multichannel on
+    ChannelsMax {
+        #[arg(value_parser = clap::value_parser!(u8).range(1..=CHANNELS_MAX))]
+        value: u8,
+    },
+    /// How long threads that have nothing to do look for more before they sleep: off, auto, or a time such as 200us
+    BusyPoll { value: BusyPolling },
 }
 
 const STATUS_EXIT_CODES: &str = "\

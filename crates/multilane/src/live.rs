@@ -1,4 +1,4 @@
-//! `multilane sessions`, `open-files`, `server`, `log` and `close`: what the running server knows.
+//! `multilane sessions`, `open-files`, `log` and `close`: what the running server knows.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use load::figures::bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::arguments::{CloseCommand, LogCommand, ServerCommand};
+use crate::arguments::{CloseCommand, LogCommand};
 use crate::output::Output;
 use crate::table::{Table, span};
 
@@ -37,15 +37,6 @@ pub(crate) fn open_files(path: &Path, output: Output) -> Result<(), Error> {
     output.print(&files, |files| file_table(files))
 }
 
-pub(crate) fn server(path: &Path, command: &ServerCommand, output: Output) -> Result<(), Error> {
-    match command {
-        ServerCommand::Interfaces => {
-            let interfaces: Vec<Interface> = answer(path, &Request::Interfaces)?;
-            output.print(&interfaces, |interfaces| interface_table(interfaces))
-        }
-    }
-}
-
 pub(crate) fn log(path: &Path, command: &LogCommand, output: Output) -> Result<(), Error> {
     let LogCommand::Level { filter } = command;
     let request = match filter {
@@ -65,7 +56,7 @@ pub(crate) fn close(path: &Path, command: &CloseCommand, output: Output) -> Resu
 }
 
 /// Asks the server on the data folder, which must run.
-fn answer<T: DeserializeOwned>(path: &Path, request: &Request) -> Result<T, Error> {
+pub(crate) fn answer<T: DeserializeOwned>(path: &Path, request: &Request) -> Result<T, Error> {
     let folder = DataFolder::open(path)?;
     ask(&folder, request)?.ok_or_else(|| runs_nowhere(&folder))
 }
@@ -130,7 +121,7 @@ fn session_table(sessions: &[Session]) -> String {
     if sessions.is_empty() { table.text() } else { format!("{}\n{}", table.text(), channels.text()) }
 }
 
-fn interface_table(interfaces: &[Interface]) -> String {
+pub(crate) fn interface_table(interfaces: &[Interface]) -> String {
     let mut table = Table::new(["INDEX", "ADDRESS", "SPEED", "RSS"]);
     for interface in interfaces {
         let megabits = format!("{} Mbit/s", interface.bits_per_second / 1_000_000);

@@ -22,6 +22,7 @@ mod raw_end;
 mod recorder;
 mod remote;
 mod serve;
+mod settings;
 mod share;
 mod signals;
 mod status;
@@ -71,7 +72,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, Error> {
         Command::Top(top) => top::run(&data()?, &top, output),
         Command::Metrics(command) => metrics::run(&data()?, &command, output),
         Command::Why(why) => why::run(&data()?, &why, output),
-        Command::Server(command) => live::server(&data()?, &command, output),
+        Command::Server(command) => settings::run(&data()?, &command, output),
         Command::Close(command) => live::close(&data()?, &command, output),
         Command::Log(command) => live::log(&data()?, &command, output),
         Command::RawEnd { listen } => raw_end::run(listen),

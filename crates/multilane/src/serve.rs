@@ -15,14 +15,12 @@ use insight::audit::AuditLog;
 use jiff::Timestamp;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Serialize;
-use server::admin::{
-    Account, Advertise, Anonymous, AuditSink, Configuration, Multichannel, OwnAddresses, Sealing, Signing,
-};
+use server::admin::{Account, Advertise, Anonymous, AuditSink, Configuration, Multichannel, OwnAddresses};
 use server::{Config, Server};
 use tracing::{error, info, warn};
 use web::{Metrics, PageSource};
 
-use crate::arguments::{Serve, When, WhereAnonymous};
+use crate::arguments::{Serve, WhereAnonymous};
 use crate::audit;
 use crate::data;
 use crate::departure::Departure;
@@ -33,6 +31,7 @@ use crate::log::{Keep, Log};
 use crate::output::{self, Output};
 use crate::page;
 use crate::recorder::{self, Recorder};
+use crate::settings;
 use crate::signals::{Wish, Wishes};
 use crate::supervisor::Supervisor;
 use crate::why::{self, Observer};
@@ -183,15 +182,10 @@ fn overrides(arguments: &Serve) -> Overrides {
     Overrides {
         listen: arguments.listen.clone(),
         dialect_min: arguments.dialect_min,
-        signing: arguments.signing.map(|when| match when {
-            When::Required => Signing::Required,
-            When::Enabled => Signing::Enabled,
-        }),
-        sealing: arguments.sealing.map(|when| match when {
-            When::Required => Sealing::Required,
-            When::Enabled => Sealing::Enabled,
-        }),
+        signing: arguments.signing.map(settings::signing),
+        sealing: arguments.sealing.map(settings::sealing),
         channels_max: arguments.channels_max.map(usize::from),
+        busy_poll: arguments.busy_poll,
         advertise: Advertise {
             addresses: arguments.advertise.clone(),
             own: if arguments.advertise_only { OwnAddresses::LeftOut } else { OwnAddresses::Told },

@@ -180,6 +180,19 @@ fn running_server_takes_up_changes_at_once() {
     place.done(&["share", "update", "files", "--quota", "none"]);
     assert_eq!(problem(), json!(null));
 
+    let set = |name, value| place.json(&["server", "set", name, value]);
+    assert_eq!(set("sealing", "required")["sealing"], json!("required"));
+    assert_eq!(set("busy-poll", "200us")["busy_poll"], json!("200us"));
+    assert_eq!(set("channels-max", "8")["channels_max"], json!(8));
+    let settings = place.json(&["server", "settings"]);
+    assert_eq!((&settings["sealing"], &settings["signing"]), (&json!("required"), &json!("required")));
+    for (name, value) in
+        [("busy-poll", "1s"), ("channels-max", "33"), ("dialect-min", "1.0"), ("sealing", "off"), ("listen", "x")]
+    {
+        place.refused(&["server", "set", name, value], 2);
+    }
+    assert_eq!(place.json(&["server", "settings"]), settings, "what is refused changes nothing");
+    set("sealing", "enabled");
     assert_eq!(place.json(&["sessions"]), json!([]));
     assert_eq!(place.json(&["open-files"]), json!([]));
     assert!(place.refused(&["close", "session", "12"], 1).contains("there is no session 12"));

@@ -10,7 +10,7 @@
 //! use std::time::Duration;
 //!
 //! use server::admin::{
-//!     Account, Advertise, Anonymous, AuditClasses, CHANNELS_DEFAULT, Configuration, Multichannel, Principal, PrincipalKind, Sealing, Settings, Share,
+//!     Account, Advertise, Anonymous, AuditClasses, CHANNELS_DEFAULT, Configuration, Multichannel, Polling, Principal, PrincipalKind, Sealing, Settings, Share,
 //!     ShareRights, Signing, Standing, nt_hash,
 //! };
 //! use server::{Config, Server};
@@ -48,6 +48,7 @@
 //!     channels_max: CHANNELS_DEFAULT,
 //!     advertise: Advertise::default(),
 //!     anonymous: Anonymous::Refused,
+//!     busy_poll: Polling::Thrifty,
 //! };
 //! let configuration = Configuration {
 //!     principals: vec![principal],

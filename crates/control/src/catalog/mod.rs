@@ -30,7 +30,7 @@ pub use accounts::{Account, AccountChanges, MetadataCaching};
 pub use groups::Group;
 pub use keys::{Key, Keys};
 pub use operators::Operator;
-pub use settings::{Dialect, StoredSettings};
+pub use settings::{BusyPolling, Dialect, StoredSettings};
 pub use share_rights::{Grant, Grantee, Grants};
 pub use shares::{Modes, NewShare, ProvisionUpdate, ShareChanges, ShareRecord};
 pub use sources::Source;

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
+use std::time::Duration;
 
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
-use server::admin::{CHANNELS_DEFAULT, CHANNELS_MAX, Sealing, Signing};
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
+use server::admin::{CHANNELS_DEFAULT, CHANNELS_MAX, Polling, Sealing, Signing};
 
 use super::Catalog;
 use crate::Error;
@@ -41,12 +42,70 @@ pub struct StoredSettings {
     pub sealing: Sealing,
     /// The most connections that one session may use at once.
     pub channels_max: usize,
+    /// How long threads that have nothing to do look for more before they sleep.
+    pub busy_poll: BusyPolling,
     /// The name shown to clients; `None` for the host name's first label.
     pub server_name: Option<String>,
     /// The three numbers of the machine's SID, made once.
     pub machine_sid: [u32; 3],
     /// The server's GUID, made once.
     pub server_guid: [u8; 16],
+}
+
+/// How long a thread that has nothing to do looks for more before it sleeps and has to be woken, which takes tens of microseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BusyPolling {
+    /// It sleeps at once.
+    Off,
+    /// As long as that spares processor time, 50 us at most.
+    #[default]
+    Auto,
+    /// So long, in microseconds, from 1 to [`BusyPolling::MICROSECONDS_MAX`], whatever it costs; but not where others want the core.
+    Microseconds(u32),
+}
+
+impl BusyPolling {
+    /// More than a client takes between two requests that it sends one after the other.
+    pub const MICROSECONDS_MAX: u32 = 10_000;
+
+    /// The same for the server.
+    pub(crate) fn polling(self) -> Polling {
+        match self {
+            BusyPolling::Off => Polling::Off,
+            BusyPolling::Auto => Polling::Thrifty,
+            BusyPolling::Microseconds(time) => Polling::For(Duration::from_micros(time.into())),
+        }
+    }
+}
+
+impl fmt::Display for BusyPolling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BusyPolling::Off => f.write_str("off"),
+            BusyPolling::Auto => f.write_str("auto"),
+            BusyPolling::Microseconds(time) => write!(f, "{time}us"),
+        }
+    }
+}
+
+impl FromStr for BusyPolling {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let time = |number: &str| {
+            let time: u32 = number.parse().ok()?;
+            (1..=BusyPolling::MICROSECONDS_MAX).contains(&time).then_some(BusyPolling::Microseconds(time))
+        };
+        match text {
+            "off" => Ok(BusyPolling::Off),
+            "auto" => Ok(BusyPolling::Auto),
+            text => text.strip_suffix("us").and_then(time).ok_or_else(|| {
+                let remedy =
+                    format!("use off, auto, or a time from 1us to {}us, such as 200us", BusyPolling::MICROSECONDS_MAX);
+                Error::argument(format!("{text:?} is no time to poll"), remedy)
+            }),
+        }
+    }
 }
 
 impl Dialect {
@@ -100,24 +159,32 @@ impl Catalog {
         read(&view)
     }
 
-    /// Replaces the settings, all at once.
-    pub fn set_settings(&mut self, settings: &StoredSettings) -> Result<(), Error> {
-        if settings.listen.len() > LISTEN_MAX {
-            let what = format!("{} addresses are too many to listen on", settings.listen.len());
-            return Err(Error::argument(what, format!("name at most {LISTEN_MAX}")));
-        }
-        let listen: Vec<String> = settings.listen.iter().map(SocketAddr::to_string).collect();
+    /// Changes some of the settings; gives all as they are then.
+    pub fn change_settings(&mut self, change: impl FnOnce(&mut StoredSettings)) -> Result<StoredSettings, Error> {
         self.write(|transaction| {
-            put(transaction, "listen", &listen.join(" "))?;
-            put(transaction, "dialect_min", &settings.dialect_min.to_string())?;
-            put(transaction, "signing", if settings.signing == Signing::Required { "required" } else { "enabled" })?;
-            put(transaction, "sealing", if settings.sealing == Sealing::Required { "required" } else { "enabled" })?;
-            put(transaction, "channels_max", &settings.channels_max.to_string())?;
-            put(transaction, "server_name", settings.server_name.as_deref().unwrap_or(""))?;
-            put(transaction, "machine_sid", &numbers_text(&settings.machine_sid))?;
-            put(transaction, "server_guid", &hex(&settings.server_guid))
+            let mut settings = read(transaction)?;
+            change(&mut settings);
+            write(transaction, &settings)?;
+            Ok(settings)
         })
     }
+}
+
+fn write(transaction: &Transaction<'_>, settings: &StoredSettings) -> Result<(), Error> {
+    if settings.listen.len() > LISTEN_MAX {
+        let what = format!("{} addresses are too many to listen on", settings.listen.len());
+        return Err(Error::argument(what, format!("name at most {LISTEN_MAX}")));
+    }
+    let listen: Vec<String> = settings.listen.iter().map(SocketAddr::to_string).collect();
+    put(transaction, "listen", &listen.join(" "))?;
+    put(transaction, "dialect_min", &settings.dialect_min.to_string())?;
+    put(transaction, "signing", if settings.signing == Signing::Required { "required" } else { "enabled" })?;
+    put(transaction, "sealing", if settings.sealing == Sealing::Required { "required" } else { "enabled" })?;
+    put(transaction, "channels_max", &settings.channels_max.to_string())?;
+    put(transaction, "busy_poll", &settings.busy_poll.to_string())?;
+    put(transaction, "server_name", settings.server_name.as_deref().unwrap_or(""))?;
+    put(transaction, "machine_sid", &numbers_text(&settings.machine_sid))?;
+    put(transaction, "server_guid", &hex(&settings.server_guid))
 }
 
 /// Gives a new catalog the identity that it keeps.
@@ -162,6 +229,7 @@ pub(super) fn read(connection: &Connection) -> Result<StoredSettings, Error> {
         channels_max: text("channels_max")?
             .map_or(Some(CHANNELS_DEFAULT), channels)
             .ok_or_else(|| wrong("channels_max"))?,
+        busy_poll: text("busy_poll")?.map_or(Ok(BusyPolling::default()), |text| text.parse())?,
         server_name: text("server_name")?.filter(|name| !name.is_empty()),
         machine_sid: text("machine_sid")?.and_then(|text| numbers(&text)).ok_or_else(|| wrong("machine_sid"))?,
         server_guid: text("server_guid")?.and_then(|text| unhex(&text)).ok_or_else(|| wrong("server_guid"))?,

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use base64::Engine;
-use server::admin::{AuditClass, AuditClasses, Multichannel, Sealing, Signing};
+use server::admin::{AuditClass, AuditClasses, Multichannel, Polling, Sealing, Signing};
 use tempfile::TempDir;
 
 use super::*;
@@ -481,13 +481,22 @@ fn settings_are_kept_and_wrong_ones_are_never_taken_for_defaults() {
         signing: Signing::Enabled,
         sealing: Sealing::Required,
         channels_max: 8,
+        busy_poll: BusyPolling::Microseconds(200),
         server_name: Some("files".to_owned()),
         ..first.clone()
     };
-    catalog.set_settings(&changed).unwrap();
+    catalog.change_settings(|settings| *settings = changed.clone()).unwrap();
     assert_eq!(catalog.settings().unwrap(), changed);
+    let overrides = Overrides { busy_poll: Some(BusyPolling::Off), ..Overrides::default() };
+    for (overrides, polling) in
+        [(Overrides::default(), Polling::For(Duration::from_micros(200))), (overrides, Polling::Off)]
+    {
+        let mut control = Control::new(&folder, Catalog::open(&folder).unwrap(), overrides);
+        let settings = control.configuration().unwrap().settings;
+        assert_eq!((settings.busy_poll, settings.sealing, settings.channels_max), (polling, Sealing::Required, 8));
+    }
     let many = StoredSettings { listen: vec!["127.0.0.1:1".parse().unwrap(); 65], ..first };
-    assert_eq!(catalog.set_settings(&many).unwrap_err().fault(), Fault::Argument);
+    assert_eq!(catalog.change_settings(|settings| *settings = many).unwrap_err().fault(), Fault::Argument);
 
     for (name, value) in [
         ("signing", "maybe"),
@@ -497,10 +506,14 @@ fn settings_are_kept_and_wrong_ones_are_never_taken_for_defaults() {
         ("server_guid", "x"),
         ("channels_max", "0"),
         ("channels_max", "33"),
+        ("busy_poll", "0us"),
+        ("busy_poll", "10001us"),
+        ("busy_poll", "5ms"),
     ] {
-        catalog.set_settings(&changed).unwrap();
-        catalog.connection.execute("UPDATE setting SET value = ?2 WHERE name = ?1", [name, value]).unwrap();
+        let kept = settings::value(&catalog.connection, name).unwrap().unwrap();
+        settings::put(&catalog.connection, name, value).unwrap();
         assert!(catalog.settings().is_err(), "{name} {value:?}");
+        settings::put(&catalog.connection, name, &kept).unwrap();
     }
 }
 

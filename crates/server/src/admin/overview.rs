@@ -118,6 +118,7 @@ impl Shared {
     /// Has sessions and opens follow what is served now.
     pub(crate) fn follow_estate(self: &Arc<Self>) {
         let configuration = self.configuration.load_full();
+        self.polling.set(configuration.settings.busy_poll);
         for session in self.sessions.all() {
             if session.follow_principal(&configuration) {
                 if !multichannel::is_for(&configuration, &session) {

@@ -151,9 +151,10 @@ impl Shard {
     async fn serve(self, mut receiver: mpsc::UnboundedReceiver<Arrival>) {
         let turns = Rc::<Turns>::default();
         let (server, line) = (Arc::clone(&self.server), Rc::clone(&turns));
+        let polling = Arc::clone(&server.polling);
         let has_other_work =
             move || line.have_somebody_in_line() || server.pool.is_crowded() || server.long_work.is_crowded();
-        let busy_poll: Rc<ShardPoll> = Rc::new(BusyPoll::thrifty().unless(Box::new(has_other_work)));
+        let busy_poll: Rc<ShardPoll> = Rc::new(BusyPoll::following(polling).unless(Box::new(has_other_work)));
         let told = Rc::downgrade(&busy_poll);
         turns
             .clock()

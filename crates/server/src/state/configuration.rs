@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+pub use busy_poll::Polling;
 pub use secure::Secret;
 use store::Store;
 
@@ -152,6 +153,8 @@ pub struct Settings {
     pub advertise: Advertise,
     /// Whether a session may be signed in again as the anonymous user.
     pub anonymous: Anonymous,
+    /// How long a shard that has nothing to do looks for more before it sleeps.
+    pub busy_poll: Polling,
 }
 
 /// The addresses that clients with several channels are told of (MS-SMB2 2.2.32.5).

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
+use busy_poll::Policy;
 use tokio::sync::Semaphore;
 
 use crate::resource::budgets::Budgets;
@@ -65,6 +66,8 @@ pub(crate) struct Shared {
     /// Who is told what of that.
     pub(crate) audit: Audit,
     pub(crate) hanging_stores: HangingStores,
+    /// How shards poll, as the settings say.
+    pub(crate) polling: Arc<Policy>,
     next_open: AtomicU64,
 }
 
@@ -80,6 +83,7 @@ impl Shared {
         // Without chance the numbers are still unique while the server runs.
         let _ = secure::random(&mut chance);
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let polling = configuration.settings.busy_poll;
         let (budgets, pool) = (Budgets::new(capacity), Pool::of_threads(capacity.threads as usize, cores));
         let descriptors = Arc::<Descriptors>::default();
         Shared {
@@ -105,6 +109,7 @@ impl Shared {
             busy_files: BusyFiles::new(shards),
             audit: Audit::default(),
             hanging_stores: HangingStores::default(),
+            polling: Arc::new(Policy::new(polling)),
             next_open: AtomicU64::new(u64::from(u32::from_le_bytes(chance)) << 24 | 1),
         }
     }

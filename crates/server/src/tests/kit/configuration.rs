@@ -5,7 +5,7 @@ use std::sync::Arc;
 use store::{Belief, CacheBounds, CachedStore, Known, Store};
 
 use crate::admin::{
-    Account, Advertise, Anonymous, AuditClasses, CHANNELS_DEFAULT, Configuration, Multichannel, Principal,
+    Account, Advertise, Anonymous, AuditClasses, CHANNELS_DEFAULT, Configuration, Multichannel, Polling, Principal,
     PrincipalKind, Sealing, Settings, Share, ShareRights, Signing, Standing, nt_hash,
 };
 
@@ -48,6 +48,7 @@ pub(crate) fn configuration(store: Arc<dyn Store>) -> Configuration {
         channels_max: CHANNELS_DEFAULT,
         advertise: Advertise::default(),
         anonymous: Anonymous::default(),
+        busy_poll: Polling::Thrifty,
     };
     Configuration {
         principals: vec![user(USER, 1001), user(OTHER_USER, 1002), user(THIRD_USER, 1003)],
