@@ -1,6 +1,7 @@
 //! The one binary: reads the command line and wires the rooms together.
 
 mod account;
+mod activation;
 mod arguments;
 mod audit;
 mod compare;

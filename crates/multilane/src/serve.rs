@@ -20,6 +20,7 @@ use server::{Config, Server};
 use tracing::{error, info, warn};
 use web::{Metrics, PageSource};
 
+use crate::activation;
 use crate::arguments::{Serve, WhereAnonymous};
 use crate::audit;
 use crate::data;
@@ -55,6 +56,7 @@ struct Ready {
 }
 
 pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), Error> {
+    let passed = activation::passed()?;
     let keep = if arguments.page.is_some() { Keep::Recent } else { Keep::Nothing };
     let log = Log::begin(arguments.log_format, keep)?;
     prevent_core_dumps();
@@ -72,7 +74,9 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
     let mut control = Control::new(&folder, catalog, overrides(arguments));
     let configuration = control.first_estate()?;
     let (started, since) = (Instant::now(), Timestamp::now());
-    let server = start(&folder, &control.listen()?, arguments, (&configuration, &audit_log))?;
+    let sockets = Sockets { passed, listen: control.listen()? };
+    let server = start(&folder, &sockets, arguments, (&configuration, &audit_log))?;
+    drop(sockets);
     let (folders, gauges, known) = (control.folders(), control.gauges(), control.catalog());
     let control = Arc::new(parking_lot::Mutex::new(control));
     let listen = server.addresses().to_vec();
@@ -199,10 +203,18 @@ fn overrides(arguments: &Serve) -> Overrides {
     }
 }
 
-/// Starts on the addresses asked for; where there are none, on port 445 for root where it is free, else on 4450.
+/// Where the server listens.
+struct Sockets {
+    /// What the service manager listens on for it.
+    passed: Vec<TcpListener>,
+    /// What was asked for by address.
+    listen: Vec<SocketAddr>,
+}
+
+/// Starts on the sockets passed and the addresses asked for; where there are none, on port 445 for root where it is free, else on 4450.
 fn start(
     folder: &DataFolder,
-    listen: &[SocketAddr],
+    sockets: &Sockets,
     arguments: &Serve,
     (configuration, audit_log): (&Configuration, &Arc<AuditLog>),
 ) -> Result<Server, Error> {
@@ -211,10 +223,11 @@ fn start(
     let on = |listen: Vec<SocketAddr>| {
         let config = Config { listen, shards, opens: Some(folder.opens()), metadata_cache_bytes };
         let sink: Arc<dyn AuditSink> = Arc::<AuditLog>::clone(audit_log);
-        Server::start_audited(&config, configuration.clone(), sink)
+        let passed = sockets.passed.iter().map(TcpListener::try_clone).collect::<io::Result<_>>()?;
+        Server::start_on(passed, &config, configuration.clone(), sink)
     };
-    if !listen.is_empty() {
-        return on(listen.to_vec()).map_err(|cause| not_started(&cause));
+    if !sockets.passed.is_empty() || !sockets.listen.is_empty() {
+        return on(sockets.listen.clone()).map_err(|cause| not_started(&cause));
     }
     if rustix::process::geteuid().is_root() {
         match on(everywhere(PORT)) {

@@ -129,23 +129,32 @@ impl Server {
     /// Listens on every address of `config` and serves `configuration`. Fails where an address cannot be had or a thread cannot be
     /// started; the error names the address.
     pub fn start(config: &Config, configuration: Configuration) -> io::Result<Server> {
-        Server::start_with(config, configuration, Audit::default())
+        Server::start_with(Vec::new(), config, configuration, Audit::default())
     }
 
-    /// The same, and what is audited goes to `sink`.
-    pub fn start_audited(
+    /// The same, also on sockets that listen already; what is audited goes to `sink`.
+    pub fn start_on(
+        passed: Vec<TcpListener>,
         config: &Config,
         configuration: Configuration,
         sink: Arc<dyn AuditSink>,
     ) -> io::Result<Server> {
-        Server::start_with(config, configuration, Audit::to(sink))
+        Server::start_with(passed, config, configuration, Audit::to(sink))
     }
 
-    fn start_with(config: &Config, configuration: Configuration, audit: Audit) -> io::Result<Server> {
+    fn start_with(
+        passed: Vec<TcpListener>,
+        config: &Config,
+        configuration: Configuration,
+        audit: Audit,
+    ) -> io::Result<Server> {
+        let bind = |address: &SocketAddr| {
+            TcpListener::bind(address)
+                .map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}")))
+        };
         let mut listeners = Vec::new();
-        for address in &config.listen {
-            let listener = TcpListener::bind(address)
-                .map_err(|error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}")))?;
+        for listener in passed.into_iter().map(Ok).chain(config.listen.iter().map(bind)) {
+            let listener = listener?;
             listener.set_nonblocking(true)?;
             // The standard library's backlog is filled by a moment's burst. The kernel cuts this to net.core.somaxconn.
             rustix::net::listen(&listener, BACKLOG)?;
