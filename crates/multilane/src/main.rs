@@ -59,9 +59,13 @@ fn main() -> ExitCode {
 
 fn run(arguments: Arguments) -> Result<ExitCode, Error> {
     let output = if arguments.json.is_some() { Output::Json } else { Output::Text };
-    let data = || data::path(arguments.data.as_deref());
+    let named = arguments.data.as_deref();
+    let data = || {
+        let path = data::path(named)?;
+        data::act_as_owner(&path).map(|()| path)
+    };
     match arguments.command {
-        Command::Serve(serve) => serve::run(&data()?, &serve, output),
+        Command::Serve(serve) => serve::run(&data::path(named)?, &serve, output),
         Command::Account(command) => account::run(&data()?, &command, output),
         Command::User(command) => user::run(&data()?, &command, output),
         Command::Group(command) => group::run(&data()?, &command, output),
