@@ -134,6 +134,12 @@ pub(crate) enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
+    /// Write the manual, a page for each command, into a folder
+    #[command(hide = true)]
+    Manual {
+        /// The folder, which is there
+        folder: PathBuf,
+    },
 }
 
 const SERVE_EXAMPLES: &str = "\

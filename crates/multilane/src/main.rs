@@ -92,6 +92,10 @@ fn run(arguments: Arguments) -> Result<ExitCode, Error> {
             clap_complete::generate(shell, &mut Arguments::command(), "multilane", &mut script);
             output::write_all(&script)
         }
+        Command::Manual { folder } => clap_mangen::generate_to(Arguments::command(), &folder).map_err(|cause| {
+            let what = format!("the manual cannot be written into {}: {cause}", folder.display());
+            Error::machine(what, "name a folder that is there and may be written to")
+        }),
     }?;
     Ok(ExitCode::SUCCESS)
 }
