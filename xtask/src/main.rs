@@ -4,6 +4,7 @@
 mod claims;
 mod edges;
 mod layers;
+mod package;
 mod run;
 mod spec;
 mod style;
@@ -15,9 +16,13 @@ const USAGE: &str = "\
 usage: cargo xtask test [--only PART,PART…]
        cargo xtask edges
        cargo xtask spec [SECTION | --write]
+       cargo xtask package [deb] [rpm] [oci] [sbom] [--program FILE] [--version VERSION]
 
 spec prints which section of MS-SMB2 3.3 and MS-FSA 2.1.5 is enforced and tested where, or every place for one section; with --write it
 writes docs/SPECIFICATION.md.
+
+package makes, in target/package, packages for Debian (deb) and Fedora (rpm), a container image (oci) and the list of what is built in (sbom), or all
+of them; with --program of a program that was built before.
 
 parts of the test, in their order:
   edges        which of our crates, and of the server's folders, may depend on which; the table of the specification
@@ -32,6 +37,7 @@ and, where they are named only:
   bounds       what peers can make the built server hold
   kernel-hour  the kernel's client and fsx for an hour
   metadata-cache  what metadata caching gives and costs, on CephFS and with a million names, too
+  packages     the packages installed, served from, upgraded and removed; built twice, in different places, to the same bytes
   soak         an hour of work with cuts, attacks and a disk that hangs";
 
 fn main() -> ExitCode {
@@ -46,6 +52,10 @@ fn main() -> ExitCode {
         ["spec"] => spec::table(false),
         ["spec", "--write"] => spec::table(true),
         ["spec", section] => spec::print_places(section),
+        ["package", words @ ..] => match package::Plan::read(words) {
+            Ok(plan) => plan.carry_out(),
+            Err(broken) => refuse(&broken.to_string()),
+        },
         ["edges"] => test::run(&[test::Part::Edges]),
         _ => refuse("what is to be done?"),
     }
