@@ -28,6 +28,8 @@ PACKAGE_OF = {
     "prometheus": "prometheus", "promtool": "prometheus",
     "chromium": "chromium", "chromedriver": "chromium-driver",
     "linux.uml": "user-mode-linux", "mkfs.ext4": "e2fsprogs", "fsfreeze": "util-linux", "mount": "mount",
+    "mmdebstrap": "mmdebstrap", "unshare": "util-linux", "nsenter": "util-linux", "ip": "iproute2", "tar": "tar", "strip": "binutils",
+    "rpm": "rpm",
     "/usr/lib/x86_64-linux-gnu/samba/vfs/acl_xattr.so": "samba-vfs-modules",
 }
 _installing = threading.Lock()
@@ -62,6 +64,15 @@ def find(name):
 def run_quietly(argv):
     env = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
     return subprocess.run(argv, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL).returncode == 0
+
+
+def os_release():
+    """What the machine's system says it is, by os-release(5)."""
+    return dict(line.replace('"', "").split("=", 1) for line in pathlib.Path("/etc/os-release").read_text().splitlines() if "=" in line)
+
+
+def environment_without(*names):
+    return {name: value for name, value in os.environ.items() if name not in names}
 
 
 def cache(name):

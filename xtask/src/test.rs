@@ -24,6 +24,7 @@ pub(crate) enum Part {
     Bounds,
     KernelHour,
     MetadataCache,
+    Packages,
     Seeds,
     Soak,
 }
@@ -33,7 +34,8 @@ pub(crate) const PARTS: [Part; 8] =
     [Part::Edges, Part::Fmt, Part::Clippy, Part::Style, Part::Unit, Part::Build, Part::Fuzz, Part::Conformance];
 
 /// What takes so long that it runs only where it is named.
-pub(crate) const LONG_PARTS: [Part; 5] = [Part::Seeds, Part::Bounds, Part::KernelHour, Part::MetadataCache, Part::Soak];
+pub(crate) const LONG_PARTS: [Part; 6] =
+    [Part::Seeds, Part::Bounds, Part::KernelHour, Part::MetadataCache, Part::Packages, Part::Soak];
 
 /// Runs of each simulation in the part that has many.
 const MANY_SEEDS: &str = "10000";
@@ -61,6 +63,7 @@ impl Part {
             Self::Bounds => "bounds",
             Self::KernelHour => "kernel-hour",
             Self::MetadataCache => "metadata-cache",
+            Self::Packages => "packages",
             Self::Seeds => "seeds",
             Self::Soak => "soak",
         }
@@ -91,6 +94,7 @@ impl Part {
             Self::MetadataCache => {
                 many_names() + run::counted(python(&["-m", "conformance.metadata_cache", "--whole"]), run::summary)
             }
+            Self::Packages => packages(),
             Self::Seeds => seeds(),
             Self::Soak => long("conformance.soak"),
         }
@@ -199,6 +203,13 @@ fn seeds() -> Tally {
         run::counted(command, run::test_result)
     };
     many(&["multilane", "--test", "client", "seeds::"]) + many(&["multilane-server", "--lib", "coherence_tests::"])
+}
+
+/// The packages, made of the release build and used in systems of their own; then that whoever builds them gets the same.
+fn packages() -> Tally {
+    run::one(behind(&cargo(&["build", "--release", "--locked"])))
+        + run::counted(python(&["-m", "conformance.run", "--only", "package"]), run::summary)
+        + run::counted(python(&["-m", "conformance.reproducible"]), run::summary)
 }
 
 /// What it takes to keep a million names in memory.
