@@ -20,6 +20,7 @@ CACHE = pathlib.Path(os.environ.get("CONFORMANCE_CACHE", pathlib.Path.home() / "
 # The Debian package that brings each command or file.
 PACKAGE_OF = {
     "smbclient": "smbclient", "smbcacls": "smbclient", "smbd": "samba", "smbpasswd": "samba-common-bin",
+    "rpcclient": "smbclient", "net": "samba-common-bin",
     "smbtorture": "samba-testsuite", "fio": "fio", "qemu-system-x86_64": "qemu-system-x86",
     "mount.cifs": "cifs-utils", "cpio": "cpio", "modprobe": "kmod", "busybox": "busybox-static", "xz": "xz-utils",
     "strace": "strace", "ceph-mon": "ceph-mon", "ceph-mgr": "ceph-mgr", "ceph-osd": "ceph-osd", "ceph-mds": "ceph-mds", "ceph-fuse": "ceph-fuse",
@@ -82,9 +83,14 @@ def cache(name):
     return folder
 
 
-def python_with(*requirements):
+def in_utf8():
+    """The environment for programs that read and print names of any language."""
+    return dict(os.environ, LC_ALL="C.UTF-8")
+
+
+def python_with(*requirements, folder="venv"):
     """The interpreter of a virtual environment that has these PyPI packages, given as `name==version`."""
-    folder = cache("venv")
+    folder = cache(folder)
     python = folder / "bin" / "python"
     stamp = folder / "requirements"
     wanted = "\n".join(sorted(requirements))

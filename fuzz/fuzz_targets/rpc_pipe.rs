@@ -5,9 +5,13 @@
 use libfuzzer_sys::fuzz_target;
 use wire::ids::FileTime;
 use wire::rpc::client::{self, Answer};
+use wire::rpc::handles::{Handle, Object, Opened};
+use wire::rpc::names::{Account, AccountKind, Listed, Names};
 use wire::rpc::server::{Conversation, Refused};
-use wire::rpc::srvsvc::{Server, Share, ShareKind, Srvsvc, decode_listing};
+use wire::rpc::service::Service;
+use wire::rpc::srvsvc::{OpenFile, Server, Session, Share, ShareKind, Srvsvc, decode_listing};
 use wire::rpc::{Syntax, SyntaxId};
+use wire::security::Sid;
 
 struct Two;
 
@@ -26,8 +30,16 @@ impl Srvsvc for Two {
         (name == "Data").then(Share::default)
     }
 
-    fn may_hold(&self, bytes: usize) -> bool {
-        bytes <= HELD_BYTES_MAX
+    fn may_administer(&self) -> bool {
+        false
+    }
+
+    fn sessions(&self, _from: usize, _take: &mut dyn FnMut(Session) -> bool) -> usize {
+        0
+    }
+
+    fn files(&self, _from: usize, _take: &mut dyn FnMut(OpenFile) -> bool) -> usize {
+        0
     }
 
     fn server(&self) -> Server {
@@ -36,6 +48,71 @@ impl Srvsvc for Two {
 
     fn now(&self) -> FileTime {
         FileTime(u64::MAX)
+    }
+}
+
+/// There are no accounts.
+impl Names for Two {
+    fn may_ask(&self) -> bool {
+        false
+    }
+
+    fn domain_name(&self) -> String {
+        String::new()
+    }
+
+    fn domain_sid(&self) -> Sid {
+        Sid::NOBODY
+    }
+
+    fn workgroup(&self) -> String {
+        String::new()
+    }
+
+    fn caller(&self) -> u32 {
+        0
+    }
+
+    fn account(&self, _relative_id: u32) -> Option<Account> {
+        None
+    }
+
+    fn account_of_name(&self, _name: &str) -> Option<Account> {
+        None
+    }
+
+    fn accounts(&self, _kind: AccountKind, _which: Listed, _take: &mut dyn FnMut(Account) -> bool) -> usize {
+        0
+    }
+
+    fn aliases_of(&self, _relative_id: u32) -> Vec<u32> {
+        Vec::new()
+    }
+
+    fn members_of(&self, _relative_id: u32, _max: usize) -> Vec<u32> {
+        Vec::new()
+    }
+}
+
+impl Service for Two {
+    fn may_hold(&self, bytes: usize) -> bool {
+        bytes <= HELD_BYTES_MAX
+    }
+
+    fn join(&self, group: u32) -> u32 {
+        group.max(1)
+    }
+
+    fn open(&self, _object: Object, _granted: u32) -> Option<Handle> {
+        None
+    }
+
+    fn find(&self, _handle: Handle) -> Option<Opened> {
+        None
+    }
+
+    fn close(&self, _handle: Handle) -> bool {
+        false
     }
 }
 

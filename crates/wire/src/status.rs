@@ -265,6 +265,8 @@ numbers! {
         NO_SECURITY_ON_OBJECT = 0xC000_00D7,
         /// The pipe has no data.
         PIPE_EMPTY = 0xC000_00D9,
+        /// The server has no such role.
+        INVALID_SERVER_STATE = 0xC000_00DC,
         /// The domain does not exist.
         NO_SUCH_DOMAIN = 0xC000_00DF,
         /// The oplock cannot be had.
@@ -317,6 +319,8 @@ numbers! {
         INVALID_CONNECTION = 0xC000_0140,
         /// The pipe broke.
         PIPE_BROKEN = 0xC000_014B,
+        /// The local group does not exist.
+        NO_SUCH_ALIAS = 0xC000_0151,
         /// The logon is not granted.
         LOGON_NOT_GRANTED = 0xC000_0155,
         /// The kind of logon is not granted to the account.

@@ -3,16 +3,20 @@
 use proptest::prelude::*;
 use wire::ids::FileTime;
 use wire::rpc::client::{self, Answer, Failure};
+use wire::rpc::handles::{Handle, Object, Opened};
+use wire::rpc::names::{Account, AccountKind, Listed, Names};
 use wire::rpc::pdu::{
     Bind, BindNakReason, ContextResult, FRAGMENT_BYTES_MAX, FaultStatus, Header, PduFlags, PduKind, Request,
     decode_fault,
 };
 use wire::rpc::server::{Closed, Conversation, Refused, Taken};
+use wire::rpc::service::Service;
 use wire::rpc::srvsvc::{
-    Call, ListedShare, NetStatus, Operation, Server, Share, ShareKind, Srvsvc, Unreadable, decode_listing,
-    encode_list_shares, encode_share, encode_shares, encode_time_of_day,
+    Call, ListedShare, NetStatus, OpenFile, Operation, Server, Session, Share, ShareKind, Srvsvc, Unreadable,
+    decode_listing, encode_list_shares, encode_share, encode_shares, encode_time_of_day,
 };
 use wire::rpc::{Syntax, SyntaxId};
+use wire::security::Sid;
 
 /// NetrShareEnum, level 1, of \\SERVER, as impacket sends it in NDR.
 const ENUM_32: &str = "\
@@ -52,6 +56,62 @@ const HELD_BYTES_MAX: usize = 1 << 20;
 
 struct Shares(Vec<Share>);
 
+/// A server without accounts, which holds what `$may_hold` says.
+macro_rules! without_accounts {
+    ($service:ty, |$this:ident, $bytes:ident| $may_hold:expr) => {
+        impl Names for $service {
+            fn may_ask(&self) -> bool {
+                false
+            }
+            fn domain_name(&self) -> String {
+                String::new()
+            }
+            fn domain_sid(&self) -> Sid {
+                Sid::NOBODY
+            }
+            fn workgroup(&self) -> String {
+                String::new()
+            }
+            fn caller(&self) -> u32 {
+                0
+            }
+            fn account(&self, _relative_id: u32) -> Option<Account> {
+                None
+            }
+            fn account_of_name(&self, _name: &str) -> Option<Account> {
+                None
+            }
+            fn accounts(&self, _: AccountKind, _: Listed, _: &mut dyn FnMut(Account) -> bool) -> usize {
+                0
+            }
+            fn aliases_of(&self, _relative_id: u32) -> Vec<u32> {
+                Vec::new()
+            }
+            fn members_of(&self, _relative_id: u32, _max: usize) -> Vec<u32> {
+                Vec::new()
+            }
+        }
+        impl Service for $service {
+            fn may_hold(&self, $bytes: usize) -> bool {
+                let $this = self;
+                $may_hold
+            }
+            fn join(&self, group: u32) -> u32 {
+                group.max(1)
+            }
+            fn open(&self, _object: Object, _granted: u32) -> Option<Handle> {
+                None
+            }
+            fn find(&self, _handle: Handle) -> Option<Opened> {
+                None
+            }
+            fn close(&self, _handle: Handle) -> bool {
+                false
+            }
+        }
+    };
+}
+
 impl Srvsvc for Shares {
     fn shares(&self, from: usize, take: &mut dyn FnMut(Share) -> bool) -> usize {
         let _ = self.0.iter().skip(from).all(|share| take(share.clone()));
@@ -62,8 +122,16 @@ impl Srvsvc for Shares {
         self.0.iter().find(|share| share.name.eq_ignore_ascii_case(name)).cloned()
     }
 
-    fn may_hold(&self, bytes: usize) -> bool {
-        bytes <= HELD_BYTES_MAX
+    fn may_administer(&self) -> bool {
+        true
+    }
+
+    fn sessions(&self, _from: usize, _take: &mut dyn FnMut(Session) -> bool) -> usize {
+        0
+    }
+
+    fn files(&self, _from: usize, _take: &mut dyn FnMut(OpenFile) -> bool) -> usize {
+        0
     }
 
     fn server(&self) -> Server {
@@ -74,6 +142,8 @@ impl Srvsvc for Shares {
         FileTime::from_unix(1_790_000_000, 0)
     }
 }
+
+without_accounts!(Shares, |_this, bytes| bytes <= HELD_BYTES_MAX);
 
 fn share(name: &str, kind: ShareKind) -> Share {
     let comment = format!("about {name}");
@@ -493,10 +563,17 @@ fn what_there_is_no_room_for_is_refused_and_changes_nothing() {
         fn now(&self) -> FileTime {
             self.1.now()
         }
-        fn may_hold(&self, bytes: usize) -> bool {
-            bytes <= self.0
+        fn may_administer(&self) -> bool {
+            true
+        }
+        fn sessions(&self, _from: usize, _take: &mut dyn FnMut(Session) -> bool) -> usize {
+            0
+        }
+        fn files(&self, _from: usize, _take: &mut dyn FnMut(OpenFile) -> bool) -> usize {
+            0
         }
     }
+    without_accounts!(Poor, |this, bytes| bytes <= this.0);
     let [_, enumerate] = wrong_and_enumerate();
     let mut pipe = bound_pipe();
     assert_eq!(pipe.feed(&enumerate, &Poor(100, many())), Err(Refused::NoRoom));
@@ -528,8 +605,14 @@ fn shares_that_are_not_told_are_not_made() {
         fn now(&self) -> FileTime {
             FileTime(0)
         }
-        fn may_hold(&self, _bytes: usize) -> bool {
+        fn may_administer(&self) -> bool {
             true
+        }
+        fn sessions(&self, _from: usize, _take: &mut dyn FnMut(Session) -> bool) -> usize {
+            0
+        }
+        fn files(&self, _from: usize, _take: &mut dyn FnMut(OpenFile) -> bool) -> usize {
+            0
         }
     }
     for (preferred, resume, made) in [(1, 0, 2), (u32::MAX, 999, 1), (u32::MAX, u32::MAX, 0)] {

@@ -20,6 +20,7 @@ use crate::state::durable::Parting;
 use crate::state::multichannel;
 use crate::state::open::{Open, Target};
 use crate::state::open_id::OpenId;
+use crate::state::principals::Principals;
 use crate::state::session::{ChannelFacts, Session};
 use crate::state::shared::Shared;
 use crate::state::store_waits::{self, TOLD_AFTER};
@@ -119,6 +120,7 @@ impl Shared {
     pub(crate) fn follow_estate(self: &Arc<Self>) {
         let configuration = self.configuration.load_full();
         self.polling.set(configuration.settings.busy_poll);
+        self.principals.store(Arc::new(Principals::of(&configuration)));
         for session in self.sessions.all() {
             if session.follow_principal(&configuration) {
                 if !multichannel::is_for(&configuration, &session) {

@@ -217,8 +217,16 @@ impl Context {
 
     /// Who speaks, where the open is a pipe.
     pub(crate) fn pipe_client(&self) -> Result<pipe::Client<'_>, Refusal> {
-        let (user, configuration) = (self.session()?.user.load_full(), self.server().configuration.load_full());
-        Ok(pipe::Client { user, configuration, in_flight: &self.in_flight, peer: &self.connection.peer })
+        let (session, server) = (self.session()?, self.server());
+        Ok(pipe::Client {
+            user: session.user.load_full(),
+            configuration: server.configuration.load_full(),
+            principals: server.principals.load_full(),
+            associations: &session.associations,
+            in_use: &**server,
+            in_flight: &self.in_flight,
+            peer: &self.connection.peer,
+        })
     }
 
     /// The tree connect.

@@ -2,6 +2,7 @@
 //! connection, no frame and no socket.
 
 pub(crate) mod access;
+pub(crate) mod associations;
 pub(crate) mod attributes;
 pub(crate) mod audit;
 pub(crate) mod auditing;
@@ -25,6 +26,7 @@ pub(crate) mod extended;
 pub(crate) mod files;
 pub(crate) mod frozen_times;
 pub(crate) mod in_flight;
+pub(crate) mod in_use;
 pub(crate) mod interfaces;
 pub(crate) mod lock_sequences;
 pub(crate) mod lock_wait;
@@ -44,6 +46,7 @@ pub(crate) mod passed_on;
 pub(crate) mod pending_open;
 pub(crate) mod pipe;
 pub(crate) mod placement;
+pub(crate) mod principals;
 pub(crate) mod refusal;
 pub(crate) mod removal;
 #[cfg(test)]

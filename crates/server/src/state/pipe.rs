@@ -12,20 +12,26 @@ use tokio::sync::Notify;
 use wire::fscc::ioctl::PipePeek;
 use wire::fscc::pipe::CONNECTED;
 use wire::ids::FileTime;
+use wire::rpc;
+use wire::rpc::handles::{Handle, Object, Opened};
+use wire::rpc::names::{Account, AccountKind, Listed, Names};
 use wire::rpc::server::{Closed, Conversation, Refused, Taken};
 use wire::rpc::srvsvc::{self, Share, ShareKind, Srvsvc};
+use wire::security::Sid;
 use wire::status::Status;
 
 use crate::resource::budget::{Budget, Charge};
 use crate::resource::budgets::Held;
+use crate::state::associations::{Association, Associations};
 use crate::state::channel_sequence::ChannelSequence;
 use crate::state::configuration::Configuration;
 use crate::state::in_flight::InFlight;
+use crate::state::principals::Principals;
 use crate::state::refusal::Refusal;
 use crate::state::user::User;
 
-/// The pipes there are: both speak the same interfaces, whatever is bound.
-const PIPES: [&str; 2] = ["srvsvc", "wkssvc"];
+/// The pipes there are: all speak the same interfaces, whatever is bound.
+const PIPES: [&str; 4] = ["srvsvc", "wkssvc", "lsarpc", "samr"];
 /// The share that they are in.
 const IPC: &str = "IPC$";
 /// What the server says it is for.
@@ -39,9 +45,15 @@ const UNLIMITED: u32 = u32::MAX;
 /// Bytes of work that each share costs a call that looks through them, and each that it tells besides.
 const SHARE_COST: u64 = 32;
 const TOLD_SHARE_COST: u64 = 512;
+/// Bytes of work that looking for one account costs, or telling it.
+const ACCOUNT_COST: u64 = 256;
+/// Bytes of work that each session of the server costs a call that looks for those of an account, and each one or open that it tells.
+const SESSION_COST: u64 = 64;
+const TOLD_IN_USE_COST: u64 = 1024;
 
 /// One open of a pipe. What it gives to be read comes in messages, and a message is read to its end before the next.
 pub(crate) struct Pipe {
+    pub(crate) name: &'static str,
     talk: Mutex<Talk>,
     changed: Notify,
     /// The client broke the protocol, or closed the pipe.
@@ -55,15 +67,30 @@ pub(crate) struct Pipe {
 pub(crate) struct Client<'a> {
     pub(crate) user: Arc<User>,
     pub(crate) configuration: Arc<Configuration>,
+    pub(crate) principals: Arc<Principals>,
+    pub(crate) associations: &'a Associations,
+    pub(crate) in_use: &'a dyn InUse,
     pub(crate) in_flight: &'a InFlight,
     /// For the log.
     pub(crate) peer: &'a str,
+}
+
+/// Who knows what a storage account has in use. Each of its functions hands entries to `take`, from the one with number `from` on, until that
+/// wants no more; and gives how many there are, and how many sessions it has looked at for that.
+pub(crate) trait InUse {
+    /// The sessions of its principals.
+    fn sessions(&self, account: &str, from: usize, take: &mut dyn FnMut(srvsvc::Session) -> bool) -> (usize, usize);
+
+    /// What these have open.
+    fn files(&self, account: &str, from: usize, take: &mut dyn FnMut(srvsvc::OpenFile) -> bool) -> (usize, usize);
 }
 
 /// What is said on a pipe, and what its user has less for what was not read yet.
 struct Talk {
     conversation: Conversation,
     charge: Charge,
+    /// With whose pipes it shares handles, once it is bound.
+    association: Option<Arc<Association>>,
 }
 
 impl Pipe {
@@ -71,8 +98,9 @@ impl Pipe {
     /// charged to `bytes`.
     pub(crate) fn open(name: &str, bytes: &Arc<Budget>) -> Option<Pipe> {
         let name = known(name)?;
-        let talk = Talk { conversation: Conversation::new(name), charge: bytes.overdraw(0) };
+        let talk = Talk { conversation: Conversation::new(name), charge: bytes.overdraw(0), association: None };
         Some(Pipe {
+            name,
             talk: Mutex::new(talk),
             changed: Notify::new(),
             broken: AtomicBool::new(false),
@@ -162,6 +190,7 @@ impl Pipe {
         let mut talk = self.talk.lock();
         talk.conversation.clear();
         talk.charge.shrink_to(0);
+        talk.association = None;
         drop(talk);
         self.changed.notify_waiters();
     }
@@ -176,24 +205,17 @@ impl Pipe {
     fn with<T>(
         &self,
         client: &Client<'_>,
-        act: impl FnOnce(&mut Conversation, &dyn Srvsvc) -> T,
+        act: impl FnOnce(&mut Conversation, &dyn rpc::service::Service) -> T,
     ) -> Result<T, Refusal> {
         let mut talk = self.talk.lock();
         self.check()?;
-        let Talk { conversation, charge } = &mut *talk;
+        let Talk { conversation, charge, association } = &mut *talk;
         let done = {
-            let charge = RefCell::new(&mut *charge);
-            act(
-                conversation,
-                &Service {
-                    configuration: &client.configuration,
-                    user: &client.user,
-                    in_flight: client.in_flight,
-                    charge,
-                },
-            )
+            let (charge, association) = (RefCell::new(&mut *charge), RefCell::new(&mut *association));
+            act(conversation, &Service { client, charge, association })
         };
-        charge.set(conversation.held_bytes() as u64);
+        let handles = association.as_ref().map_or(0, |association| association.handles.lock().held_bytes());
+        charge.set((conversation.held_bytes() + handles) as u64);
         Ok(done)
     }
 
@@ -218,17 +240,34 @@ fn known(name: &str) -> Option<&'static str> {
 
 /// What the RPC interfaces tell one user, and what they may have held for that.
 struct Service<'a> {
-    configuration: &'a Configuration,
-    user: &'a User,
-    in_flight: &'a InFlight,
+    client: &'a Client<'a>,
     charge: RefCell<&'a mut Charge>,
+    association: RefCell<&'a mut Option<Arc<Association>>>,
 }
 
 impl Service<'_> {
     /// The shares of the user's account. To look through all of them is work that counts for the request.
     fn disks(&self) -> impl Iterator<Item = &crate::state::configuration::Share> {
-        self.in_flight.note_done_here(SHARE_COST * self.configuration.shares.len() as u64);
-        self.configuration.shares.iter().filter(|share| self.user.right_on(share).is_some())
+        let shares = &self.client.configuration.shares;
+        self.client.in_flight.note_done_here(SHARE_COST * shares.len() as u64);
+        shares.iter().filter(|share| self.client.user.right_on(share).is_some())
+    }
+
+    /// Who asks, for what is told to the principals of its storage account; the principals that are asked about.
+    fn ask(&self) -> (&str, &Principals) {
+        self.client.in_flight.note_done_here(ACCOUNT_COST);
+        (&self.client.user.account, &self.client.principals)
+    }
+
+    /// Counts as work of the request that so many sessions were looked at, and gives how many entries there are.
+    fn looked(&self, (count, sessions): (usize, usize)) -> usize {
+        self.client.in_flight.note_done_here(SESSION_COST * sessions as u64);
+        count
+    }
+
+    /// What the handles make the server hold, in bytes.
+    fn handles_bytes(&self) -> usize {
+        self.association.borrow().as_ref().map_or(0, |association| association.handles.lock().held_bytes())
     }
 }
 
@@ -238,7 +277,7 @@ impl Srvsvc for Service<'_> {
         let (mut count, mut wanted) = (0, true);
         let mut tell = |disk: Option<&crate::state::configuration::Share>| {
             if wanted && count >= from {
-                self.in_flight.note_done_here(TOLD_SHARE_COST);
+                self.client.in_flight.note_done_here(TOLD_SHARE_COST);
                 wanted = take(disk.map_or_else(pipes, of_disk));
             }
             count += 1;
@@ -256,9 +295,28 @@ impl Srvsvc for Service<'_> {
         self.disks().find(|disk| store::fold(&disk.name) == folded).map(of_disk)
     }
 
+    /// Who holds the account's key (MS-SRVS notes 47, 53 and 62: administrators).
+    fn may_administer(&self) -> bool {
+        !self.client.user.is_anonymous && self.client.user.has_full_control()
+    }
+
+    fn sessions(&self, from: usize, take: &mut dyn FnMut(srvsvc::Session) -> bool) -> usize {
+        self.looked(self.client.in_use.sessions(&self.client.user.account, from, &mut |session| {
+            self.client.in_flight.note_done_here(TOLD_IN_USE_COST);
+            take(session)
+        }))
+    }
+
+    fn files(&self, from: usize, take: &mut dyn FnMut(srvsvc::OpenFile) -> bool) -> usize {
+        self.looked(self.client.in_use.files(&self.client.user.account, from, &mut |file| {
+            self.client.in_flight.note_done_here(TOLD_IN_USE_COST);
+            take(file)
+        }))
+    }
+
     fn server(&self) -> srvsvc::Server {
         srvsvc::Server {
-            name: self.configuration.settings.server_name.to_uppercase(),
+            name: self.client.principals.server_name.clone(),
             comment: COMMENT.to_owned(),
             domain: WORKGROUP.to_owned(),
             version_major: VERSION.0,
@@ -269,11 +327,89 @@ impl Srvsvc for Service<'_> {
     fn now(&self) -> FileTime {
         FileTime::from(SystemTime::now())
     }
+}
 
+impl Names for Service<'_> {
+    fn may_ask(&self) -> bool {
+        !self.client.user.is_anonymous
+    }
+
+    fn domain_name(&self) -> String {
+        self.client.principals.server_name.clone()
+    }
+
+    fn domain_sid(&self) -> Sid {
+        self.client.principals.machine_sid
+    }
+
+    fn workgroup(&self) -> String {
+        WORKGROUP.to_owned()
+    }
+
+    fn caller(&self) -> u32 {
+        self.client.user.id.0
+    }
+
+    fn account(&self, relative_id: u32) -> Option<Account> {
+        let (asker, principals) = self.ask();
+        principals.find(asker, relative_id)
+    }
+
+    fn account_of_name(&self, name: &str) -> Option<Account> {
+        let (asker, principals) = self.ask();
+        principals.find_by_name(asker, name)
+    }
+
+    fn accounts(&self, kind: AccountKind, which: Listed, take: &mut dyn FnMut(Account) -> bool) -> usize {
+        let (asker, principals) = self.ask();
+        principals.list(asker, kind, which, &mut |account| {
+            self.client.in_flight.note_done_here(ACCOUNT_COST);
+            take(account)
+        })
+    }
+
+    fn aliases_of(&self, relative_id: u32) -> Vec<u32> {
+        let (asker, principals) = self.ask();
+        principals.aliases_of(asker, relative_id)
+    }
+
+    fn members_of(&self, relative_id: u32, max: usize) -> Vec<u32> {
+        let (asker, principals) = self.ask();
+        principals.members_of(asker, relative_id, max)
+    }
+}
+
+impl rpc::service::Service for Service<'_> {
     fn may_hold(&self, bytes: usize) -> bool {
+        let wanted = (bytes + self.handles_bytes()) as u64;
         let mut charge = self.charge.borrow_mut();
-        let more = (bytes as u64).saturating_sub(charge.units());
+        let more = wanted.saturating_sub(charge.units());
         more == 0 || charge.grow(more)
+    }
+
+    fn join(&self, group: u32) -> u32 {
+        let joined = self.client.associations.join(group);
+        let group = joined.group;
+        **self.association.borrow_mut() = Some(joined);
+        group
+    }
+
+    fn open(&self, object: Object, granted: u32) -> Option<Handle> {
+        let association = self.association.borrow();
+        let mut handles = association.as_ref()?.handles.lock();
+        let more = handles.held_bytes_with_another() - handles.held_bytes();
+        if more > 0 && !self.charge.borrow_mut().grow(more as u64) {
+            return None;
+        }
+        handles.open(object, granted)
+    }
+
+    fn find(&self, handle: Handle) -> Option<Opened> {
+        self.association.borrow().as_ref()?.handles.lock().find(handle)
+    }
+
+    fn close(&self, handle: Handle) -> bool {
+        self.association.borrow().as_ref().is_some_and(|association| association.handles.lock().close(handle))
     }
 }
 
@@ -295,10 +431,10 @@ mod tests {
 
     #[test]
     fn names_are_found_in_any_case_and_with_any_prefix() {
-        for name in ["srvsvc", r"\srvsvc", "SrvSvc", r"PIPE\srvsvc", r"\pipe\WKSSVC"] {
+        for name in ["srvsvc", r"\srvsvc", "SrvSvc", r"PIPE\srvsvc", r"\pipe\WKSSVC", "lsarpc", r"\PIPE\samr"] {
             assert!(exists(name), "{name}");
         }
-        for name in ["", r"\", "pipe", r"pipe\", "lsarpc", r"\\srvsvc", r"pipe\pipe\srvsvc", "srvsvc\0"] {
+        for name in ["", r"\", "pipe", r"pipe\", "netlogon", r"\\srvsvc", r"pipe\pipe\srvsvc", "srvsvc\0"] {
             assert!(!exists(name), "{name}");
         }
     }

@@ -18,6 +18,7 @@ use wire::status::Status;
 use crate::resource::budgets::{Held, UserBudgets};
 use crate::resource::by_id::ById;
 use crate::resource::pool::{Device, QueueKey};
+use crate::state::associations::Associations;
 use crate::state::configuration::Configuration;
 use crate::state::counters::{Answered, ChannelCounters};
 use crate::state::mailbox::{Mailbox, Notification};
@@ -54,6 +55,8 @@ pub(crate) struct Session {
     pub(crate) budgets: Arc<UserBudgets>,
     /// The CREATEs that its client has replayed.
     pub(crate) replayed: Replayed,
+    /// Which of its pipes share what they have open.
+    pub(crate) associations: Associations,
     sealing: Option<SealingKeys>,
     /// Its client has sealed something.
     was_sealed: AtomicBool,
@@ -223,6 +226,7 @@ impl Session {
             created: Instant::now(),
             budgets: setup.budgets,
             replayed: Replayed::default(),
+            associations: Associations::default(),
             sealing,
             was_sealed: AtomicBool::new(false),
             trees: Mutex::default(),
@@ -403,6 +407,11 @@ impl Session {
     /// How many opens there are.
     pub(crate) fn open_count(&self) -> usize {
         self.opens.lock().by_id.len()
+    }
+
+    /// Some opens: up to `max` from the one with number `from` on, in an order that stays while none comes or goes.
+    pub(crate) fn some_opens(&self, from: usize, max: usize) -> Vec<Arc<Open>> {
+        self.opens.lock().by_id.values().skip(from).take(max).cloned().collect()
     }
 
     /// Adds all opens to `to`, which keeps none of them.

@@ -25,6 +25,7 @@ use crate::state::notify::Watches;
 use crate::state::open::Open;
 use crate::state::open_id::OpenId;
 use crate::state::placement::Placement;
+use crate::state::principals::Principals;
 use crate::state::roll_call::RollCall;
 use crate::state::session_link::SessionLink;
 use crate::state::sessions::Sessions;
@@ -39,6 +40,8 @@ pub(crate) const SHORT_LISTINGS: usize = 4;
 /// What all shards share.
 pub(crate) struct Shared {
     pub(crate) configuration: ArcSwap<Configuration>,
+    /// Those of the configuration, for who asks for names.
+    pub(crate) principals: ArcSwap<Principals>,
     pub(crate) sessions: Sessions,
     pub(crate) clients: Clients,
     pub(crate) files: Arc<FileTable>,
@@ -87,6 +90,7 @@ impl Shared {
         let (budgets, pool) = (Budgets::new(capacity), Pool::of_threads(capacity.threads as usize, cores));
         let descriptors = Arc::<Descriptors>::default();
         Shared {
+            principals: ArcSwap::from_pointee(Principals::of(&configuration)),
             configuration: ArcSwap::from_pointee(configuration),
             sessions: Sessions::new(),
             clients: Clients::default(),

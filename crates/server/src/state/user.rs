@@ -10,11 +10,16 @@ use crate::state::counters::Authentication;
 
 /// SECURITY_NT_AUTHORITY, and the primary group's relative id (MS-DTYP 2.4.2.4).
 const NT_AUTHORITY: u64 = 5;
-const DOMAIN_USERS: u32 = 513;
+pub(crate) const DOMAIN_USERS: u32 = 513;
 
 /// Names a user for as long as the server's catalog lives: its relative id, which is nobody else's, and never again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct UserId(pub(crate) u32);
+
+/// The SID of a machine with these three numbers.
+pub(crate) fn of_machine([a, b, c]: [u32; 3]) -> Sid {
+    Sid::new(NT_AUTHORITY, &[21, a, b, c]).unwrap_or(Sid::NOBODY)
+}
 
 /// A principal as access checks see it.
 pub(crate) struct User {
@@ -40,8 +45,8 @@ pub(crate) struct User {
 impl User {
     /// The user that `principal` becomes on a machine whose SID has these three numbers.
     pub(crate) fn new(principal: &Principal, machine_sid: [u32; 3]) -> Self {
-        let [a, b, c] = machine_sid;
-        let of_machine = |relative_id| Sid::new(NT_AUTHORITY, &[21, a, b, c, relative_id]).unwrap_or(Sid::NOBODY);
+        let machine = of_machine(machine_sid);
+        let of_machine = |relative_id| machine.join(relative_id).unwrap_or(Sid::NOBODY);
         let mut sids = vec![
             of_machine(principal.relative_id),
             of_machine(DOMAIN_USERS),

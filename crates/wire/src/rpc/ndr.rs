@@ -3,6 +3,7 @@
 
 use crate::codec::{Malformed, Reader, Utf16, Writer};
 use crate::rpc::SyntaxId;
+use crate::security::Sid;
 
 /// The first referent; the others follow at steps of four, as Windows numbers them.
 const REFERENT_FIRST: u32 = 0x0002_0000;
@@ -43,6 +44,15 @@ impl Syntax {
     }
 }
 
+/// The fixed part of a counted string.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CountedString {
+    /// In bytes, as `max`.
+    length: u16,
+    max: u16,
+    present: bool,
+}
+
 /// Reads parameters off a stub.
 #[derive(Debug)]
 pub(crate) struct NdrReader<'a> {
@@ -65,9 +75,83 @@ impl<'a> NdrReader<'a> {
         self.align(self.syntax.word())
     }
 
+    pub(crate) fn u8(&mut self) -> Result<u8, Malformed> {
+        self.reader.u8()
+    }
+
+    pub(crate) fn u16(&mut self) -> Result<u16, Malformed> {
+        self.align(2)?;
+        self.reader.u16()
+    }
+
     pub(crate) fn u32(&mut self) -> Result<u32, Malformed> {
         self.align(4)?;
         self.reader.u32()
+    }
+
+    /// An enumeration: two bytes in NDR (C706 14.2.5), four in NDR64 (MS-RPCE 2.2.5.3.1).
+    pub(crate) fn enumeration(&mut self) -> Result<u32, Malformed> {
+        match self.syntax {
+            Syntax::Ndr32 => self.u16().map(u32::from),
+            Syntax::Ndr64 => self.u32(),
+        }
+    }
+
+    /// The next `N` bytes, aligned to four.
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        self.align(4)?;
+        self.reader.array()
+    }
+
+    /// The count of a conformant array that was announced as `announced`, `max` at most.
+    pub(crate) fn elements(&mut self, announced: u32, max: u32) -> Result<u32, Malformed> {
+        if announced > max || self.count()? != u64::from(announced) {
+            return Err(Malformed("count of elements"));
+        }
+        Ok(announced)
+    }
+
+    /// The count of a conformant varying array that was announced as `announced`, `max` at most.
+    pub(crate) fn varying_elements(&mut self, announced: u32, max: u32) -> Result<u32, Malformed> {
+        let (room, offset, count) = (self.word()?, self.word()?, self.word()?);
+        if announced > max || (offset, count) != (0, u64::from(announced)) || count > room {
+            return Err(Malformed("count of elements"));
+        }
+        Ok(announced)
+    }
+
+    /// RPC_SID (MS-DTYP 2.4.2.3): the count of its sub-authorities, then the SID.
+    pub(crate) fn sid(&mut self) -> Result<Sid, Malformed> {
+        let count = self.count()?;
+        self.align(4)?;
+        let sid = Sid::read(&mut self.reader)?;
+        if sid.sub_authorities().len() as u64 != count {
+            return Err(Malformed("count of sub-authorities"));
+        }
+        Ok(sid)
+    }
+
+    /// The fixed part of an RPC_UNICODE_STRING (MS-DTYP 2.3.10). What it points to is deferred.
+    pub(crate) fn counted_string(&mut self) -> Result<CountedString, Malformed> {
+        self.align_word()?;
+        let (length, max) = (self.u16()?, self.u16()?);
+        let present = self.pointer()?;
+        if length > max || !length.is_multiple_of(2) || !max.is_multiple_of(2) || (length != 0 && !present) {
+            return Err(Malformed("string bounds"));
+        }
+        Ok(CountedString { length, max, present })
+    }
+
+    /// The text that a string's fixed part points to; empty where it points to none.
+    pub(crate) fn text_of(&mut self, string: CountedString) -> Result<Utf16<'a>, Malformed> {
+        if !string.present {
+            return Ok(Utf16::default());
+        }
+        let (max, offset, count) = (self.word()?, self.word()?, self.word()?);
+        if (max, offset, count) != (u64::from(string.max / 2), 0, u64::from(string.length / 2)) {
+            return Err(Malformed("string bounds"));
+        }
+        Utf16::new(self.reader.bytes(usize::from(string.length))?)
     }
 
     /// A pointer or a count.
@@ -106,6 +190,11 @@ impl<'a> NdrReader<'a> {
     }
 }
 
+/// UTF-16 units of `text`, as many as a counted string can have.
+fn units(text: &str) -> usize {
+    text.encode_utf16().count().min(usize::from(u16::MAX / 2))
+}
+
 /// Appends parameters to a stub.
 #[derive(Debug)]
 pub(crate) struct NdrWriter<'a> {
@@ -124,9 +213,86 @@ impl<'a> NdrWriter<'a> {
         self.writer.align(self.syntax.word());
     }
 
+    pub(crate) fn u8(&mut self, value: u8) {
+        self.writer.u8(value);
+    }
+
+    pub(crate) fn u16(&mut self, value: u16) {
+        self.writer.align(2);
+        self.writer.u16(value);
+    }
+
     pub(crate) fn u32(&mut self, value: u32) {
         self.writer.align(4);
         self.writer.u32(value);
+    }
+
+    pub(crate) fn u64(&mut self, value: u64) {
+        self.writer.align(8);
+        self.writer.u64(value);
+    }
+
+    /// An enumeration, as [`NdrReader::enumeration`] has it.
+    pub(crate) fn enumeration(&mut self, value: u32) {
+        match self.syntax {
+            Syntax::Ndr32 => self.u16(value as u16),
+            Syntax::Ndr64 => self.u32(value),
+        }
+    }
+
+    /// The discriminant of a union that is an enumeration, and what stands before the arm: NDR aligns that by itself, NDR64 as its
+    /// longest arm (MS-RPCE 2.2.5.3.4.4).
+    pub(crate) fn enumeration_tag(&mut self, tag: u32) {
+        if self.syntax == Syntax::Ndr64 {
+            self.align_word();
+        }
+        self.enumeration(tag);
+        if self.syntax == Syntax::Ndr64 {
+            self.align_word();
+        }
+    }
+
+    /// Bytes as they are.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        self.writer.bytes(bytes);
+    }
+
+    /// Begins at a multiple of four.
+    pub(crate) fn align_long(&mut self) {
+        self.writer.align(4);
+    }
+
+    /// RPC_SID.
+    pub(crate) fn sid(&mut self, sid: &Sid) {
+        self.count(sid.sub_authorities().len());
+        self.writer.align(4);
+        sid.write(&mut self.writer);
+    }
+
+    /// The fixed part of an RPC_UNICODE_STRING; [`NdrWriter::text_of`] writes what it points to. At most 32,767 units are told.
+    pub(crate) fn counted_string(&mut self, text: &str) {
+        let length = (2 * units(text)) as u16;
+        self.align_word();
+        self.u16(length);
+        self.u16(length);
+        self.pointer(true);
+    }
+
+    /// The fixed part of a string that is not there: it points to nothing.
+    pub(crate) fn no_string(&mut self) {
+        self.align_word();
+        self.u16(0);
+        self.u16(0);
+        self.pointer(false);
+    }
+
+    /// What the fixed part points to.
+    pub(crate) fn text_of(&mut self, text: &str) {
+        let units = units(text);
+        self.count(units);
+        self.count(0);
+        self.count(units);
+        text.encode_utf16().take(units).for_each(|unit| self.writer.u16(unit));
     }
 
     fn word(&mut self, value: u64) {

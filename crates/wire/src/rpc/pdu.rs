@@ -75,6 +75,8 @@ numbers! {
         PROTOCOL_ERROR = 0x1C01_000B,
         /// A union's discriminant names no arm.
         INVALID_TAG = 0x1C00_0006,
+        /// The handle is not open.
+        CONTEXT_MISMATCH = 0x1C00_001A,
         /// There is no memory for the answer.
         REMOTE_NO_MEMORY = 0x1C00_001B,
         /// The parameters cannot be read.

@@ -9,19 +9,17 @@ use crate::rpc::pdu::{
     FaultStatus, HEADER_BYTES, Header, PduFlags, PduKind, RejectReason, Request, Response, encode_bind_nak,
     encode_fault,
 };
-use crate::rpc::srvsvc::{self, Call, Operation, Srvsvc, Unreadable};
-use crate::rpc::{Syntax, SyntaxId, wkssvc};
+use crate::rpc::service::Service;
+use crate::rpc::{Syntax, SyntaxId, lsarpc, samr, srvsvc, wkssvc};
 
-/// The most bytes of parameters in one call. The longest call here carries two names.
-const REQUEST_BYTES_MAX: usize = 64 * 1024;
+/// The most bytes of parameters in one call. The longest ones here carry a thousand names, or three thousand SIDs.
+const REQUEST_BYTES_MAX: usize = 256 * 1024;
 /// The most bytes that were written and wait to be calls: two of the longest calls. Clients write one and read its answer.
 const INPUT_BYTES_MAX: usize = 2 * REQUEST_BYTES_MAX;
 /// What a message that waits to be read costs beside its bytes: its place in the queue and what the allocator needs.
 const MESSAGE_BYTES: usize = 64;
 /// The most presentation contexts on one pipe.
 const CONTEXTS_MAX: usize = 16;
-/// Names our only association group.
-const GROUP: u32 = 0x0001_0000;
 
 /// The peer broke the protocol or asked for too much: the pipe is to be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +36,7 @@ impl From<Malformed> for Closed {
 pub enum Refused {
     /// As much as may wait for answers to be read waits already.
     Full,
-    /// [`Srvsvc::may_hold`] said so.
+    /// [`Service::may_hold`] said so.
     NoRoom,
     /// The pipe is to be closed.
     Closed(Closed),
@@ -48,6 +46,8 @@ pub enum Refused {
 enum Interface {
     Srvsvc,
     Wkssvc,
+    Lsarpc,
+    Samr,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -88,6 +88,8 @@ pub struct Conversation {
     output_bytes: usize,
     transmit_bytes_max: usize,
     bound: Vec<Bound>,
+    /// The association group.
+    group: u32,
     greeted: bool,
     partial: Option<Partial>,
 }
@@ -103,13 +105,14 @@ impl Conversation {
             output_bytes: 0,
             transmit_bytes_max: FRAGMENT_BYTES_MAX,
             bound: Vec::new(),
+            group: 0,
             greeted: false,
             partial: None,
         }
     }
 
     /// Takes what the client wrote: any part of a PDU, or several.
-    pub fn feed(&mut self, bytes: &[u8], service: &dyn Srvsvc) -> Result<(), Refused> {
+    pub fn feed(&mut self, bytes: &[u8], service: &dyn Service) -> Result<(), Refused> {
         if self.input.len() - self.input_done + bytes.len() > INPUT_BYTES_MAX {
             return Err(Refused::Full);
         }
@@ -122,7 +125,7 @@ impl Conversation {
     }
 
     /// Goes on with what was written, unless there is something to be read.
-    pub fn proceed(&mut self, service: &dyn Srvsvc) -> Result<(), Closed> {
+    pub fn proceed(&mut self, service: &dyn Service) -> Result<(), Closed> {
         while self.output.is_empty()
             && let Some(fragment) = self.next_fragment()?
         {
@@ -198,11 +201,11 @@ impl Conversation {
         self.output_bytes
     }
 
-    fn fragment(&mut self, fragment: &[u8], service: &dyn Srvsvc) -> Result<(), Closed> {
+    fn fragment(&mut self, fragment: &[u8], service: &dyn Service) -> Result<(), Closed> {
         let header = Header::decode(fragment)?;
         let body = fragment.get(HEADER_BYTES..).unwrap_or(&[]);
         match header.kind {
-            PduKind::BIND | PduKind::ALTER_CONTEXT => self.bind(&header, body),
+            PduKind::BIND | PduKind::ALTER_CONTEXT => self.bind(&header, body, service),
             PduKind::REQUEST => self.request(&header, body, service),
             PduKind::ORPHANED => {
                 self.partial = None;
@@ -213,7 +216,7 @@ impl Conversation {
         }
     }
 
-    fn bind(&mut self, header: &Header, body: &[u8]) -> Result<(), Closed> {
+    fn bind(&mut self, header: &Header, body: &[u8], service: &dyn Service) -> Result<(), Closed> {
         let first = header.kind == PduKind::BIND;
         if first == self.greeted {
             return Err(Closed("BIND and ALTER_CONTEXT are out of order"));
@@ -222,13 +225,18 @@ impl Conversation {
             Ok(_) if header.auth_length != 0 => {
                 self.refuse(header.call, BindNakReason::AUTHENTICATION_TYPE_NOT_RECOGNIZED);
             }
-            Ok(bind) if usize::from(bind.receive_bytes_max) >= FRAGMENT_BYTES_MIN => self.accept(header, &bind),
+            Ok(bind) if usize::from(bind.receive_bytes_max) >= FRAGMENT_BYTES_MIN => {
+                self.accept(header, &bind, service);
+            }
             Ok(_) | Err(_) => self.refuse(header.call, BindNakReason::NOT_SPECIFIED),
         }
         Ok(())
     }
 
-    fn accept(&mut self, header: &Header, bind: &Bind<'_>) {
+    fn accept(&mut self, header: &Header, bind: &Bind<'_>, service: &dyn Service) {
+        if !self.greeted {
+            self.group = service.join(bind.group);
+        }
         self.greeted = true;
         self.transmit_bytes_max = usize::from(bind.receive_bytes_max).min(FRAGMENT_BYTES_MAX);
         let answers: Vec<_> = bind.contexts().map(|context| self.offer(bind, &context)).collect();
@@ -239,7 +247,7 @@ impl Conversation {
         let acknowledgement = BindAck {
             transmit_bytes_max: self.transmit_bytes_max as u16,
             receive_bytes_max: FRAGMENT_BYTES_MAX as u16,
-            group: if bind.group == 0 { GROUP } else { bind.group },
+            group: self.group,
         };
         let mut out = Vec::new();
         acknowledgement.encode(kind, header.call, &address, &answers, &mut out);
@@ -255,6 +263,8 @@ impl Conversation {
         let interface = match context.interface {
             SyntaxId::SRVSVC => Interface::Srvsvc,
             SyntaxId::WKSSVC => Interface::Wkssvc,
+            SyntaxId::LSARPC => Interface::Lsarpc,
+            SyntaxId::SAMR => Interface::Samr,
             _ => return ContextAnswer::reject(RejectReason::ABSTRACT_SYNTAX_NOT_SUPPORTED),
         };
         let ndr32_offered = bind
@@ -272,7 +282,7 @@ impl Conversation {
         ContextAnswer::accept(syntax.id())
     }
 
-    fn request(&mut self, header: &Header, body: &[u8], service: &dyn Srvsvc) -> Result<(), Closed> {
+    fn request(&mut self, header: &Header, body: &[u8], service: &dyn Service) -> Result<(), Closed> {
         if !self.greeted {
             return Err(Closed("request before a bind"));
         }
@@ -309,17 +319,17 @@ impl Conversation {
         }
     }
 
-    fn call(&mut self, call: &Partial, service: &dyn Srvsvc) {
+    fn call(&mut self, call: &Partial, service: &dyn Service) {
         let Some(bound) = self.bound.iter().find(|bound| bound.context == call.context).copied() else {
             return self.fault(call.call, call.context, FaultStatus::UNKNOWN_INTERFACE);
         };
         match execute(&bound, call, service) {
             Ok(stub) => self.respond(call, &stub, service),
-            Err(why) => self.fault(call.call, call.context, why.into()),
+            Err(why) => self.fault(call.call, call.context, why),
         }
     }
 
-    fn respond(&mut self, call: &Partial, stub: &[u8], service: &dyn Srvsvc) {
+    fn respond(&mut self, call: &Partial, stub: &[u8], service: &dyn Service) {
         let room = (self.transmit_bytes_max - CALL_HEADER_BYTES) / 8 * 8;
         let messages = stub.len().div_ceil(room).max(1);
         if !service.may_hold(self.held_bytes() + stub.len() + messages * (CALL_HEADER_BYTES + MESSAGE_BYTES)) {
@@ -363,15 +373,25 @@ impl Conversation {
     }
 }
 
-fn execute(bound: &Bound, call: &Partial, service: &dyn Srvsvc) -> Result<Vec<u8>, Unreadable> {
+fn execute(bound: &Bound, call: &Partial, service: &dyn Service) -> Result<Vec<u8>, FaultStatus> {
+    let Partial { operation, stub, .. } = call;
     let mut out = Vec::new();
     match bound.interface {
         Interface::Srvsvc => {
-            let decoded = Call::decode(Operation(call.operation), &call.stub, bound.syntax)?;
+            let decoded = srvsvc::Call::decode(srvsvc::Operation(*operation), stub, bound.syntax)?;
             srvsvc::answer(&decoded, service, bound.syntax, &mut out);
         }
         Interface::Wkssvc => {
-            wkssvc::answer(call.operation, &call.stub, || service.server(), bound.syntax, &mut out)?;
+            wkssvc::answer(*operation, stub, || service.server(), bound.syntax, &mut out)?;
+        }
+        Interface::Lsarpc => {
+            let decoded = lsarpc::Call::decode(lsarpc::Operation(*operation), stub, bound.syntax)?;
+            lsarpc::answer(&decoded, service, bound.syntax, &mut out)?;
+        }
+        Interface::Samr if samr::Operation(*operation).is_change() => return Err(FaultStatus::ACCESS_DENIED),
+        Interface::Samr => {
+            let decoded = samr::Call::decode(samr::Operation(*operation), stub, bound.syntax)?;
+            samr::answer(&decoded, service, bound.syntax, &mut out)?;
         }
     }
     Ok(out)

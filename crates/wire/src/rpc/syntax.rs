@@ -27,6 +27,12 @@ impl SyntaxId {
     /// The workstation service (MS-WKST 1.9).
     pub const WKSSVC: SyntaxId =
         SyntaxId::new(0x6bff_d098, 0xa112, 0x3610, [0x98, 0x33, 0x46, 0xc3, 0xf8, 0x7e, 0x34, 0x5a], 1);
+    /// The local security authority (MS-LSAT 1.9).
+    pub const LSARPC: SyntaxId =
+        SyntaxId::new(0x1234_5778, 0x1234, 0xabcd, [0xef, 0x00, 0x01, 0x23, 0x45, 0x67, 0x89, 0xab], 0);
+    /// The account database (MS-SAMR 1.9).
+    pub const SAMR: SyntaxId =
+        SyntaxId::new(0x1234_5778, 0x1234, 0xabcd, [0xef, 0x00, 0x01, 0x23, 0x45, 0x67, 0x89, 0xac], 1);
     /// What a bind for feature negotiation without features looks like (MS-RPCE 2.2.2.14). The last eight bytes of
     /// the UUID carry features: see [`SyntaxId::is_feature_negotiation`].
     pub const FEATURE_NEGOTIATION: SyntaxId = SyntaxId::new(0x6cb7_1c2c, 0x9812, 0x4540, [0; 8], 1);

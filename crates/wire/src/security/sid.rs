@@ -81,6 +81,14 @@ impl Sid {
         Some(longer)
     }
 
+    /// This SID without its last sub-authority, and that: a domain's SID and a relative identifier. `None` where there is none.
+    pub fn split(&self) -> Option<(Sid, u32)> {
+        let mut shorter = *self;
+        shorter.count = self.count.checked_sub(1)?;
+        let last = std::mem::take(shorter.sub_authorities.get_mut(usize::from(shorter.count))?);
+        Some((shorter, last))
+    }
+
     /// The identifier authority, 48 bits.
     pub fn authority(&self) -> u64 {
         let [a, b, c, d, e, f] = self.authority;

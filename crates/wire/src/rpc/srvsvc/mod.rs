@@ -1,11 +1,13 @@
-//! The server service (MS-SRVS): the calls that list shares and describe the server.
+//! The server service (MS-SRVS): the calls that list shares, sessions and open files, and describe the server.
 
+mod in_use;
 mod listing;
 mod request;
 mod response;
 
 use crate::ids::FileTime;
 
+pub use in_use::Wanted;
 pub use listing::{ListedShare, Listing, decode_listing, encode_list_shares};
 pub use request::{Call, Unreadable};
 pub(crate) use response::{PLATFORM_NT, union_tag};
@@ -14,6 +16,10 @@ pub use response::{answer, encode_server, encode_share, encode_shares, encode_ti
 numbers! {
     /// Operations (MS-SRVS 3.1.4).
     Operation(u16) {
+        /// Lists open files.
+        FILE_ENUM = 9,
+        /// Lists sessions.
+        SESSION_ENUM = 12,
         /// Lists shares.
         SHARE_ENUM = 15,
         /// Describes a share.
@@ -40,8 +46,14 @@ numbers! {
         INVALID_LEVEL = 124,
         /// There are more entries.
         MORE_DATA = 234,
+        /// No such user has a session.
+        USER_NOT_FOUND = 2221,
         /// No such share.
         NET_NAME_NOT_FOUND = 2310,
+        /// No session is from there.
+        CLIENT_NAME_NOT_FOUND = 2312,
+        /// That is no name of a computer.
+        INVALID_COMPUTER = 2351,
     }
 }
 
@@ -97,6 +109,36 @@ pub struct Server {
     pub version_minor: u32,
 }
 
+/// A session, as it is told to who administers it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Session {
+    /// The client's address.
+    pub client: String,
+    /// The user's name.
+    pub user: String,
+    /// What it has open.
+    pub opens: u32,
+    /// For how long it has been there, in seconds.
+    pub seconds: u32,
+    /// For how long nothing was asked in it, in seconds.
+    pub idle_seconds: u32,
+}
+
+/// An open file, directory or pipe, as it is told to who administers it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpenFile {
+    /// Its number.
+    pub id: u32,
+    /// What may be done with it (MS-SRVS 2.2.4.7, fi3_permissions).
+    pub permissions: u32,
+    /// Byte ranges that it has locked.
+    pub locks: u32,
+    /// The share's name, and where the file is in it.
+    pub path: String,
+    /// The user's name.
+    pub user: String,
+}
+
 /// Who knows the shares.
 pub trait Srvsvc {
     /// Hands the shares that the client may see to `take`, from the one with number `from` on, until that wants no more. Gives how many
@@ -106,12 +148,19 @@ pub trait Srvsvc {
     /// The share that has `name` in any case.
     fn share(&self, name: &str) -> Option<Share>;
 
+    /// True where the client sees what others do in its storage account, and all that a share is.
+    fn may_administer(&self) -> bool;
+
+    /// Hands the sessions that the client may see to `take`, from the one with number `from` on, until that wants no more. Gives how many
+    /// there are.
+    fn sessions(&self, from: usize, take: &mut dyn FnMut(Session) -> bool) -> usize;
+
+    /// The same of what is open.
+    fn files(&self, from: usize, take: &mut dyn FnMut(OpenFile) -> bool) -> usize;
+
     /// The server.
     fn server(&self) -> Server;
 
     /// The time.
     fn now(&self) -> FileTime;
-
-    /// True where so many bytes may be held for the conversation from now on, together with those that are held already.
-    fn may_hold(&self, bytes: usize) -> bool;
 }

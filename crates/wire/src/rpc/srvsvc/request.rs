@@ -1,10 +1,10 @@
-//! What clients ask (MS-SRVS 3.1.4.8 to 3.1.4.10, 3.1.4.17, 3.1.4.21).
+//! What clients ask (MS-SRVS 3.1.4.2, 3.1.4.5, 3.1.4.8 to 3.1.4.10, 3.1.4.17, 3.1.4.21).
 
 use crate::codec::{Malformed, Utf16};
 use crate::rpc::Syntax;
 use crate::rpc::ndr::NdrReader;
 use crate::rpc::pdu::FaultStatus;
-use crate::rpc::srvsvc::Operation;
+use crate::rpc::srvsvc::{Operation, Wanted};
 
 /// A call with its parameters. ServerName is left out: there is one server here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,24 @@ pub enum Call<'a> {
         preferred_bytes: u32,
         /// Where to go on, and whether the client wants to be told.
         resume: Option<u32>,
+    },
+    /// NetrSessionEnum.
+    SessionEnum {
+        /// The client whose sessions are wanted alone, behind two backslashes.
+        client: Option<Utf16<'a>>,
+        /// The user whose sessions are wanted alone.
+        user: Option<Utf16<'a>>,
+        /// Which of them.
+        wanted: Wanted,
+    },
+    /// NetrFileEnum.
+    FileEnum {
+        /// What is wanted alone is below this path.
+        base: Option<Utf16<'a>>,
+        /// The user whose files are wanted alone.
+        user: Option<Utf16<'a>>,
+        /// Which of them.
+        wanted: Wanted,
     },
     /// NetrShareGetInfo.
     ShareInfo {
@@ -68,10 +86,18 @@ impl<'a> Call<'a> {
         match operation {
             Operation::SHARE_ENUM | Operation::SHARE_ENUM_STICKY => {
                 ndr.unique_string()?;
-                let level = read_enumeration(&mut ndr)?;
-                let preferred_bytes = ndr.u32()?;
-                let resume = if ndr.pointer()? { Some(ndr.u32()?) } else { None };
+                let Wanted { level, preferred_bytes, resume } = read_wanted(&mut ndr, &[0, 1, 2, 501, 502, 503])?;
                 Ok(Call::ShareEnum { level, preferred_bytes, resume })
+            }
+            Operation::SESSION_ENUM => {
+                ndr.unique_string()?;
+                let (client, user) = (ndr.unique_string()?, ndr.unique_string()?);
+                Ok(Call::SessionEnum { client, user, wanted: read_wanted(&mut ndr, &[0, 1, 2, 10, 502])? })
+            }
+            Operation::FILE_ENUM => {
+                ndr.unique_string()?;
+                let (base, user) = (ndr.unique_string()?, ndr.unique_string()?);
+                Ok(Call::FileEnum { base, user, wanted: read_wanted(&mut ndr, &[2, 3])? })
             }
             Operation::SHARE_INFO => {
                 ndr.unique_string()?;
@@ -90,22 +116,30 @@ impl<'a> Call<'a> {
     }
 }
 
-/// SHARE_ENUM_STRUCT (MS-SRVS 2.2.4.38) as clients send it: a level and an empty container. Gives the level.
+/// The parameters that enumerations end with.
+fn read_wanted(ndr: &mut NdrReader<'_>, levels: &[u32]) -> Result<Wanted, Unreadable> {
+    let level = read_enumeration(ndr, levels)?;
+    let preferred_bytes = ndr.u32()?;
+    let resume = if ndr.pointer()? { Some(ndr.u32()?) } else { None };
+    Ok(Wanted { level, preferred_bytes, resume })
+}
+
+/// SHARE_ENUM_STRUCT (MS-SRVS 2.2.4.38) and its like as clients send them: one of these levels and an empty container. Gives the level.
 /// The structure is aligned as its pointers are.
-fn read_enumeration(ndr: &mut NdrReader<'_>) -> Result<u32, Unreadable> {
+fn read_enumeration(ndr: &mut NdrReader<'_>, levels: &[u32]) -> Result<u32, Unreadable> {
     ndr.align_word()?;
     let level = ndr.u32()?;
     ndr.align_word()?;
     let tag = ndr.u32()?;
     ndr.align_word()?;
-    if tag != level || !matches!(tag, 0 | 1 | 2 | 501 | 502 | 503) {
+    if tag != level || !levels.contains(&tag) {
         return Err(Unreadable::Tag);
     }
     if ndr.pointer()? {
         let entries = ndr.u32()?;
         let filled = ndr.pointer()? && ndr.count()? != 0;
         if entries != 0 || filled {
-            return Err(Unreadable::Stub(Malformed("share container is not empty")));
+            return Err(Unreadable::Stub(Malformed("container is not empty")));
         }
     }
     Ok(level)

@@ -6,6 +6,7 @@ use jiff::tz::Offset;
 use crate::ids::FileTime;
 use crate::rpc::Syntax;
 use crate::rpc::ndr::NdrWriter;
+use crate::rpc::srvsvc::in_use;
 use crate::rpc::srvsvc::{Call, NetStatus, Server, Share, Srvsvc};
 
 /// The most bytes of entries in one answer; the client asks for the rest.
@@ -21,6 +22,17 @@ pub fn answer(call: &Call<'_>, service: &dyn Srvsvc, syntax: Syntax, out: &mut V
         Call::ShareEnum { level, preferred_bytes, resume } => {
             encode_shares(service, *level, *preferred_bytes, *resume, syntax, out);
         }
+        Call::SessionEnum { client, user, wanted } => {
+            in_use::encode_sessions(service, (client.as_ref(), user.as_ref()), wanted, syntax, out);
+        }
+        Call::FileEnum { base, user, wanted } => {
+            in_use::encode_files(service, (base.as_ref(), user.as_ref()), wanted, syntax, out);
+        }
+        // What only administrators may know of a share and of the server (MS-SRVS notes 62 and 81).
+        Call::ShareInfo { level: level @ (2 | 502 | 503), .. } if !service.may_administer() => {
+            refuse(*level, syntax, out);
+        }
+        Call::ServerInfo { level: level @ 102 } if !service.may_administer() => refuse(*level, syntax, out),
         Call::ShareInfo { name, level } => {
             let share = name.decode().and_then(|name| service.share(&name));
             encode_share(share.as_ref(), *level, syntax, out);
@@ -28,6 +40,14 @@ pub fn answer(call: &Call<'_>, service: &dyn Srvsvc, syntax: Syntax, out: &mut V
         Call::ServerInfo { level } => encode_server(&service.server(), *level, syntax, out),
         Call::RemoteTimeOfDay => encode_time_of_day(service.now(), syntax, out),
     }
+}
+
+/// The answer to who may not know what a level tells: a union with nothing in it.
+fn refuse(level: u32, syntax: Syntax, out: &mut Vec<u8>) {
+    let mut ndr = NdrWriter::new(out, syntax);
+    union_tag(&mut ndr, level);
+    ndr.pointer(false);
+    ndr.u32(NetStatus::ACCESS_DENIED.0);
 }
 
 /// Appends NetrShareEnum's answer to `out`: as many shares from `resume` on as `preferred_bytes` have room for, one at least.
