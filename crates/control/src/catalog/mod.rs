@@ -1,6 +1,7 @@
 //! The catalog: what an operator has decided, in one SQLite file that several programs may read and write at once.
 
 mod accounts;
+mod data_place;
 mod features;
 mod groups;
 mod keys;
@@ -123,7 +124,8 @@ impl Catalog {
                 "try again",
             ));
         }
-        let prepared = prepare(&mut connection, missing, until.saturating_duration_since(Instant::now()));
+        let left = until.saturating_duration_since(Instant::now());
+        let prepared = prepare(&mut connection, folder, missing, left);
         prepared.map_err(|error| if error.is_busy() { folder::held(&path) } else { error })?;
         drop(turn);
         let catalog = Catalog { connection, folder: folder.path().to_owned(), file };
@@ -217,9 +219,11 @@ impl FileIdentity {
     }
 }
 
-fn prepare(connection: &mut Connection, missing: Missing, wait: Duration) -> Result<(), Error> {
+fn prepare(connection: &mut Connection, folder: &DataFolder, missing: Missing, wait: Duration) -> Result<(), Error> {
     connection.busy_timeout(wait)?;
+    connection.pragma_update(None, "temp_store", "memory")?;
     keep_log(connection)?;
+    data_place::tell(connection, folder.path())?;
     if missing == Missing::IsRefused && schema::version(connection)? == 0 {
         return Err(Error::machine("the file that is catalog.db now holds no catalog", RESTORE));
     }

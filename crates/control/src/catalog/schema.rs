@@ -2,10 +2,11 @@
 
 use rusqlite::{Connection, TransactionBehavior};
 
+use super::data_place;
 use crate::Error;
 
 /// Every step ever taken. A published step never changes; what is new is a step at the end.
-const STEPS: [&str; 12] = [
+const STEPS: [&str; 13] = [
     "
     CREATE TABLE setting (
         name TEXT PRIMARY KEY,
@@ -120,10 +121,15 @@ const STEPS: [&str; 12] = [
     // Whose new files are on this machine; the server's own user's where nothing is said.
     "ALTER TABLE share ADD COLUMN unix_uid INTEGER CHECK (unix_uid >= 0);
      ALTER TABLE share ADD COLUMN unix_gid INTEGER CHECK ((unix_gid IS NULL) = (unix_uid IS NULL))",
+    // Folders of shares in the data folder are found where that has moved: their paths begin there.
+    "UPDATE share SET folder = substr(folder, length(data.path) + 2)
+     FROM (SELECT CAST(path AS TEXT) AS path FROM temp.data_folder) AS data
+     WHERE substr(share.folder, 1, length(data.path) + 1) = data.path || '/'",
 ];
 
 /// Raises the schema to this program's version. A catalog of a newer program is refused and left as it is.
 pub(super) fn raise(connection: &mut Connection) -> Result<(), Error> {
+    data_place::expect(connection)?;
     if version(connection)? == STEPS.len() {
         return Ok(());
     }
@@ -158,9 +164,12 @@ pub(super) fn version(connection: &Connection) -> Result<usize, Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::{Path, PathBuf};
+
     use store::Belief;
 
     use super::*;
+    use crate::catalog::{ShareRecord, Source};
 
     #[test]
     fn raising_twice_changes_nothing() {
@@ -183,16 +192,30 @@ mod tests {
              INSERT INTO share (name, folded_name, account, ram_bytes, read_only, seal_required, comment)
              VALUES ('fast', 'fast', 1000, 1048576, 0, 0, '');
              INSERT INTO share (name, folded_name, account, folder, read_only, seal_required, comment)
-             VALUES ('files', 'files', 1000, '/files', 0, 0, '')";
+             VALUES ('files', 'files', 1000, '/files', 0, 0, ''),
+                    ('here', 'here', 1000, '/data/a/share', 0, 0, ''),
+                    ('near', 'near', 1000, '/data-not', 0, 0, '')";
         connection.execute_batch(made).unwrap();
+        data_place::tell(&connection, Path::new("/data")).unwrap();
         raise(&mut connection).unwrap();
         let accounts = crate::catalog::accounts::all_with_keys(&connection).unwrap();
         assert_eq!(accounts[0].0.billing(), crate::Billing::Local);
-        assert_eq!((accounts[0].0.shares, accounts[0].0.metadata_caching), (2, crate::MetadataCaching::On));
+        assert_eq!((accounts[0].0.shares, accounts[0].0.metadata_caching), (4, crate::MetadataCaching::On));
         let shares = crate::catalog::share_rows::all(&connection).unwrap();
         assert_eq!((shares[0].provisioned, shares[0].limits), (None, crate::ShareLimits::default()));
         assert_eq!((shares[0].belief, shares[1].belief), (Belief::Lasting, Belief::default()));
         assert!(shares.iter().all(|share| share.audit.is_empty()));
+        let folders = |connection: &Connection| -> Vec<Option<PathBuf>> {
+            let folder = |share: ShareRecord| match share.source {
+                Source::Folder { path, .. } => Some(path),
+                Source::Ram { .. } => None,
+            };
+            crate::catalog::share_rows::all(connection).unwrap().into_iter().map(folder).collect()
+        };
+        let at = |path: &str| Some(PathBuf::from(path));
+        assert_eq!(folders(&connection), [None, at("/files"), at("/data/a/share"), at("/data-not")]);
+        data_place::tell(&connection, Path::new("/moved")).unwrap();
+        assert_eq!(folders(&connection), [None, at("/files"), at("/moved/a/share"), at("/data-not")]);
     }
 
     #[test]

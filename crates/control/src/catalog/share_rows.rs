@@ -1,25 +1,28 @@
 //! The rows of shares, with what they are provisioned with.
 
 use std::num::NonZeroU64;
+use std::path::Path;
 
 use rusqlite::{Connection, Row, Transaction, named_params, params};
 use store::UnixOwner;
 
 use super::settings::wrong_in;
-use super::{Modes, ShareRecord, Source, time};
+use super::{Modes, ShareRecord, Source, data_place, time};
 use crate::provisioning::ProvisionedSum;
 use crate::{Error, Increases, ProvisionModel, Provisioned, ShareLimits, ShareName, belief};
 
 /// All shares, by name.
 pub(super) fn all(connection: &Connection) -> Result<Vec<ShareRecord>, Error> {
+    let data = data_place::of(connection)?;
     let mut select = connection.prepare(&select("ORDER BY folded_name"))?;
-    select.query_and_then([], record)?.collect()
+    select.query_and_then([], |row| record(row, &data))?.collect()
 }
 
 /// One share, whatever the case of its name.
 pub(super) fn find(connection: &Connection, name: &ShareName) -> Result<Option<ShareRecord>, Error> {
+    let data = data_place::of(connection)?;
     let mut select = connection.prepare(&select("WHERE folded_name = ?1"))?;
-    select.query_and_then([store::fold(name.as_str())], record)?.next().transpose()
+    select.query_and_then([store::fold(name.as_str())], |row| record(row, &data))?.next().transpose()
 }
 
 /// What the provisioned shares of `account` have together, but for the share called `but`.
@@ -47,10 +50,10 @@ fn select(which: &str) -> String {
     )
 }
 
-fn record(row: &Row<'_>) -> Result<ShareRecord, Error> {
+fn record(row: &Row<'_>, data: &Path) -> Result<ShareRecord, Error> {
     let folder: Option<String> = row.get("folder")?;
     let source = match folder {
-        Some(path) => Source::Folder { path: path.into(), quota_gib: row.get("quota_gib")? },
+        Some(path) => Source::Folder { path: data.join(path), quota_gib: row.get("quota_gib")? },
         None => {
             let bytes = u64::try_from(row.get::<_, i64>("ram_bytes")?).unwrap_or(1);
             Source::Ram { bytes: NonZeroU64::try_from(bytes).unwrap_or(NonZeroU64::MIN) }
@@ -101,9 +104,10 @@ fn provisioned(row: &Row<'_>) -> Result<Option<Provisioned>, Error> {
 
 /// Adds the row of a share that has none; its id is made here.
 pub(super) fn insert(transaction: &Transaction<'_>, share: &ShareRecord, account_id: u32) -> Result<(), Error> {
-    let (folder, ram_bytes) = match &share.source {
-        Source::Folder { path, .. } => (path.to_str(), None),
-        Source::Ram { bytes } => (None, Some(i64::try_from(bytes.get()).unwrap_or(i64::MAX))),
+    let data = data_place::of(transaction)?;
+    let ram_bytes = match &share.source {
+        Source::Folder { .. } => None,
+        Source::Ram { bytes } => Some(i64::try_from(bytes.get()).unwrap_or(i64::MAX)),
     };
     transaction.execute(
         "INSERT INTO share (name, folded_name, account, folder, ram_bytes, file_mode, directory_mode, unix_uid, unix_gid,
@@ -113,7 +117,7 @@ pub(super) fn insert(transaction: &Transaction<'_>, share: &ShareRecord, account
             share.name,
             store::fold(&share.name),
             account_id,
-            folder,
+            folder(share, &data),
             ram_bytes,
             share.modes.file,
             share.modes.directory,
@@ -123,6 +127,14 @@ pub(super) fn insert(transaction: &Transaction<'_>, share: &ShareRecord, account
     )?;
     let id = transaction.last_insert_rowid();
     update(transaction, &ShareRecord { id, ..share.clone() })
+}
+
+/// What is kept of where a folder is.
+fn folder<'a>(share: &'a ShareRecord, data: &Path) -> Option<&'a str> {
+    match &share.source {
+        Source::Folder { path, .. } => data_place::kept(path, data).to_str(),
+        Source::Ram { .. } => None,
+    }
 }
 
 /// Writes what can change of a share.

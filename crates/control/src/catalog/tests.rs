@@ -602,3 +602,25 @@ enum Later {
     ByTheServer,
     ByACommand,
 }
+
+#[test]
+fn a_share_in_the_data_folder_is_found_where_that_has_moved_and_others_stay() {
+    let (place, folder) = place();
+    let mut catalog = Catalog::open(&folder).unwrap();
+    catalog.create_account(&account("abc"), AccountKind::FileStorage).unwrap();
+    let outside = place.path().join("data-not");
+    fs::create_dir(&outside).unwrap();
+    fs::create_dir_all(folder.path().join("in/here")).unwrap();
+    catalog.create_share(&at("inside", &folder.path().join("in/here"))).unwrap();
+    catalog.create_share(&at("outside", &outside)).unwrap();
+    drop(catalog);
+    let moved = place.path().join("moved");
+    fs::rename(folder.path(), &moved).unwrap();
+    let folder = DataFolder::open(&moved).unwrap();
+    let path = |name: &str| match Catalog::open(&folder).unwrap().share(&share(name)).unwrap().source {
+        Source::Folder { path, .. } => path,
+        Source::Ram { .. } => panic!("a folder"),
+    };
+    assert_eq!(path("inside"), folder.path().join("in/here"));
+    assert_eq!(path("outside"), fs::canonicalize(outside).unwrap());
+}
