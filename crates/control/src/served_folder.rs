@@ -13,11 +13,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
+use rustix::fs::{Access, AtFlags};
+use rustix::io::Errno;
 use store::{Belief, CachedStore, DirectoryOptions, DirectoryStore, Look, Space, Store};
 use tracing::{info, warn};
 
 use crate::DataFolder;
-use crate::catalog::Modes;
+use crate::catalog::{Changes, Modes};
 
 /// How often it is looked whether a folder is there, and still the one that is served.
 const LOOKED_EVERY: Duration = Duration::from_secs(2);
@@ -394,11 +396,27 @@ pub(crate) fn silent(path: &Path) -> String {
 }
 
 /// Why a folder cannot be served from `data`, as far as can be seen without opening it. May wait for its device.
-pub(crate) fn problem(path: &Path, data: &DataFolder) -> Option<String> {
+pub(crate) fn problem(path: &Path, changes: Changes, data: &DataFolder) -> Option<String> {
     match place(path, data) {
-        Ok(_) => None,
+        Ok(_) => unusable(path, changes),
         Err(Unfit::Gone(problem) | Unfit::Forbidden(problem)) => Some(problem),
     }
+}
+
+/// Why a server of this program's user could not do in a folder what its clients may. May wait for its device.
+pub(crate) fn unusable(path: &Path, changes: Changes) -> Option<String> {
+    let (wanted, what) = match changes {
+        Changes::Allowed => (Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK, "write to"),
+        Changes::Refused => (Access::READ_OK | Access::EXEC_OK, "read"),
+    };
+    let cause = rustix::fs::accessat(rustix::fs::CWD, path, wanted, AtFlags::EACCESS).err()?;
+    let user = rustix::process::geteuid().as_raw();
+    let path = path.display();
+    Some(match cause {
+        Errno::ROFS => format!("the service may not {what} the folder {path}: its file system is mounted read-only"),
+        Errno::ACCESS => format!("the service, which is user {user}, may not {what} the folder {path}"),
+        _ => format!("the service cannot {what} the folder {path}: {cause}"),
+    })
 }
 
 /// Which folder it is now. The data folder may have moved into it since the share was made.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use store::{Belief, CachedStore, DelayedStore, RamStore, Store};
 
-use crate::catalog::{ShareRecord, Source};
+use crate::catalog::{Changes, ShareRecord, Source};
 use crate::look::Look;
 use crate::served_folder::{self, BeforeTouch, HANGS_AFTER, Known, ServedFolder, Surroundings, Terms};
 use crate::share_gauges::SpaceGauge;
@@ -271,8 +271,9 @@ pub fn look_for_problems(shares: &[ShareRecord], data: &DataFolder) -> Vec<Probl
     let until = Instant::now() + HANGS_AFTER;
     let begin = |share: &ShareRecord| match &share.source {
         Source::Folder { path, .. } => {
-            let (asked, data) = (path.clone(), data.clone());
-            Some((share.name.clone(), path.clone(), Look::begin(move || served_folder::problem(&asked, &data))))
+            let (asked, changes, data) = (path.clone(), Changes::of(share.read_only), data.clone());
+            let look = Look::begin(move || served_folder::problem(&asked, changes, &data));
+            Some((share.name.clone(), path.clone(), look))
         }
         Source::Ram { .. } => None,
     };

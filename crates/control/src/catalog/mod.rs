@@ -34,6 +34,7 @@ pub use operators::Operator;
 pub use settings::{BusyPolling, Dialect, StoredSettings};
 pub use share_rights::{Grant, Grantee, Grants};
 pub use shares::{Modes, NewShare, ProvisionUpdate, ShareChanges, ShareRecord};
+pub(crate) use sources::Changes;
 pub use sources::Source;
 pub use users::{User, UserChanges};
 

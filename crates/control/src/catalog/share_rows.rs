@@ -139,8 +139,10 @@ fn folder<'a>(share: &'a ShareRecord, data: &Path) -> Option<&'a str> {
 
 /// Writes what can change of a share.
 pub(super) fn update(transaction: &Transaction<'_>, share: &ShareRecord) -> Result<(), Error> {
+    let data = data_place::of(transaction)?;
     transaction.execute(
-        "UPDATE share SET quota_gib = :quota_gib, read_only = :read_only, seal_required = :seal_required,
+        "UPDATE share SET name = :name, folded_name = :folded_name, folder = :folder,
+                          quota_gib = :quota_gib, read_only = :read_only, seal_required = :seal_required,
                           comment = :comment, continuous = :continuous, access_based = :access_based,
                           audit = :audit,
                           believed_ms = :believed_ms,
@@ -149,6 +151,9 @@ pub(super) fn update(transaction: &Transaction<'_>, share: &ShareRecord) -> Resu
          WHERE id = :id",
         named_params! {
             ":id": share.id,
+            ":name": share.name,
+            ":folded_name": store::fold(&share.name),
+            ":folder": folder(share, &data),
             ":quota_gib": share.source.quota_gib(),
             ":read_only": share.read_only,
             ":seal_required": share.seal_required,

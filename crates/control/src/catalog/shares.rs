@@ -1,14 +1,15 @@
 //! Shares: what they are made of, how they are guarded, and how they change.
 
 use std::num::NonZeroU32;
+use std::path::PathBuf;
 
 use jiff::Timestamp;
-use rusqlite::Connection;
+use rusqlite::{Connection, Transaction};
 use server::admin::AuditClasses;
 use store::{Belief, UnixOwner};
 
 use super::share_rows::{all, find, insert, update};
-use super::{Catalog, Source, account_or_first, accounts, provisions, room_for_one, sources};
+use super::{Catalog, Changes, Source, account_or_first, accounts, provisions, room_for_one, sources};
 use crate::{
     AccountName, BeliefChanges, Error, LimitChanges, Provision, ProvisionChanges, Provisioned, ShareLimits, ShareName,
 };
@@ -97,6 +98,10 @@ pub struct ShareRecord {
 /// What to change about a share; `None` leaves a thing as it is.
 #[derive(Clone, Debug, Default)]
 pub struct ShareChanges {
+    /// A new name.
+    pub name: Option<ShareName>,
+    /// Another folder. Only shares of folders have one.
+    pub path: Option<PathBuf>,
     /// A new quota, or none. Only folders have one.
     pub quota_gib: Option<Option<NonZeroU32>>,
     /// Refuse every change, or not.
@@ -137,18 +142,13 @@ impl Catalog {
     /// The same at `now`.
     pub(crate) fn create_share_at(&mut self, new: &NewShare, now: Timestamp) -> Result<ShareRecord, Error> {
         check_comment(&new.comment)?;
-        let source = sources::checked(&new.source, &self.folder)?;
+        let source = sources::checked(&new.source, Changes::of(new.read_only), &self.folder)?;
         check_continuous(&source, new.continuous)?;
         let belief = new.belief.of_new(&source)?;
         self.write(|transaction| {
             let (account_id, account) = account_or_first(transaction, new.account.as_ref())?;
             room_for_one(transaction, "share", SHARES_MAX)?;
-            if let Some(taken) = find(transaction, &new.name)? {
-                return Err(Error::conflict(
-                    format!("a share named {:?} exists already, of account {:?}", taken.name, taken.account),
-                    "choose another name: a client's path names the server and the share, but no account",
-                ));
-            }
+            refuse_taken(transaction, &new.name, None)?;
             let account = accounts::find(transaction, &account)?;
             let provisioned = provisions::of_new(&account, new.provision, now)?;
             if provisioned.is_some() && source.quota_gib().is_some() {
@@ -185,8 +185,12 @@ impl Catalog {
         now: Timestamp,
     ) -> Result<ShareRecord, Error> {
         changes.comment.as_deref().map_or(Ok(()), check_comment)?;
+        let folder = self.changed_folder(name, changes)?;
         self.write(|transaction| {
             let mut share = one(transaction, name)?;
+            if let (Some(folder), Source::Folder { path, .. }) = (&folder, &mut share.source) {
+                path.clone_from(folder);
+            }
             if let Some(change) = changes.provision {
                 let account = accounts::find(transaction, &share.account)?;
                 let before = share.provisioned;
@@ -196,11 +200,36 @@ impl Catalog {
                 }
                 provisions::check_room(transaction, &account, &share)?;
             }
+            if let Some(name) = &changes.name {
+                refuse_taken(transaction, name, Some(share.id))?;
+                name.as_str().clone_into(&mut share.name);
+            }
             apply(changes, &mut share)?;
             check_terms(&share)?;
             update(transaction, &share)?;
             Ok(share)
         })
+    }
+
+    /// The folder that a share is changed to have, where that may be: it is looked at before the catalog is locked.
+    fn changed_folder(&self, name: &ShareName, changes: &ShareChanges) -> Result<Option<PathBuf>, Error> {
+        let opens_up = changes.read_only == Some(false);
+        if changes.path.is_none() && !opens_up {
+            return Ok(None);
+        }
+        let share = self.share(name)?;
+        let Source::Folder { path, quota_gib } = share.source else {
+            return if changes.path.is_some() { Err(ram_has_no_folder()) } else { Ok(None) };
+        };
+        if changes.path.is_none() && !share.read_only {
+            return Ok(None);
+        }
+        let source = Source::Folder { path: changes.path.clone().unwrap_or(path), quota_gib };
+        let changes_allowed = Changes::of(changes.read_only.unwrap_or(share.read_only));
+        match sources::checked(&source, changes_allowed, &self.folder)? {
+            Source::Folder { path, .. } => Ok(changes.path.is_some().then_some(path)),
+            Source::Ram { .. } => Ok(None),
+        }
     }
 
     /// Changes a share's limits; gives the share as it is now, and the limits it had.
@@ -319,6 +348,22 @@ fn check_continuous(source: &Source, continuous: bool) -> Result<(), Error> {
         )),
         Source::Ram { .. } | Source::Folder { .. } => Ok(()),
     }
+}
+
+/// Refuses the name of a share that has another number than `own`.
+fn refuse_taken(transaction: &Transaction<'_>, name: &ShareName, own: Option<i64>) -> Result<(), Error> {
+    match find(transaction, name)? {
+        Some(taken) if Some(taken.id) != own => Err(Error::conflict(
+            format!("a share named {:?} exists already, of account {:?}", taken.name, taken.account),
+            "choose another name: a client's path names the server and the share, but no account",
+        )),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// A RAM disk has no place.
+fn ram_has_no_folder() -> Error {
+    Error::argument("a RAM disk has no folder", "make another share of the folder, with `share create`")
 }
 
 /// A RAM disk's size is all the quota it has.

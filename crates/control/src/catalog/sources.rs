@@ -1,6 +1,7 @@
 //! Where the files of shares live.
 
 use std::fs;
+use std::io;
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -37,13 +38,32 @@ impl Source {
     }
 }
 
-/// The source with its folder's path absolute and free of symbolic links, so that it means the same to the server.
-pub(super) fn checked(source: &Source, data: &Path) -> Result<Source, Error> {
+/// Whether clients may change what is in a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Changes {
+    Allowed,
+    Refused,
+}
+
+impl Changes {
+    /// Of a share that is read-only, or not.
+    pub(crate) fn of(read_only: bool) -> Self {
+        if read_only { Changes::Refused } else { Changes::Allowed }
+    }
+}
+
+/// The source with its folder's path absolute and free of symbolic links, so that it means the same to the server, which must be allowed to do there
+/// what clients may.
+pub(super) fn checked(source: &Source, changes: Changes, data: &Path) -> Result<Source, Error> {
     let Source::Folder { path, quota_gib } = source else {
         return Ok(source.clone());
     };
     let (asked, at) = (path.clone(), data.to_owned());
-    let seen = move || fs::canonicalize(asked).map(|whole| (whole.is_dir(), audit_log_in(&whole, &at), whole));
+    let seen = move || {
+        let whole = fs::canonicalize(asked)?;
+        let (audit_log, unusable) = (audit_log_in(&whole, &at), served_folder::unusable(&whole, changes));
+        Ok((whole.is_dir(), audit_log, unusable, whole))
+    };
     let look = Look::begin(seen)
         .map_err(|cause| Error::machine(format!("there is no thread to look at the folder: {cause}"), "try again"))?;
     let found = look.wait(Instant::now() + HANGS_AFTER).ok_or_else(|| {
@@ -51,8 +71,9 @@ pub(super) fn checked(source: &Source, data: &Path) -> Result<Source, Error> {
         Error::machine(served_folder::silent(path), remedy)
     })?;
     let remedy = "make it with `mkdir`, or name another";
-    let (is_folder, audit_log, whole) = found
-        .map_err(|cause| Error::argument(format!("the folder {} cannot be shared: {cause}", path.display()), remedy))?;
+    let (is_folder, audit_log, unusable, whole) = found.map_err(|cause: io::Error| {
+        Error::argument(format!("the folder {} cannot be shared: {cause}", path.display()), remedy)
+    })?;
     if !is_folder {
         return Err(Error::argument(format!("{} is not a folder", path.display()), "name a folder"));
     }
@@ -67,6 +88,13 @@ pub(super) fn checked(source: &Source, data: &Path) -> Result<Source, Error> {
             format!("{} holds the audit log {}, which users of the share could change", whole.display(), log.display()),
             "share another folder, or have the server write its audit log elsewhere with `serve --audit-log`",
         ));
+    }
+    if let Some(unusable) = unusable {
+        let remedy = match changes {
+            Changes::Allowed => "give it to that user with `chown`, or share it with --read-only",
+            Changes::Refused => "have that user be let in with `chmod` or `setfacl`",
+        };
+        return Err(Error::argument(unusable, remedy));
     }
     if whole.to_str().is_none() {
         let what = format!("the path {} is not UTF-8", whole.display());

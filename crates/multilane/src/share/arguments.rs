@@ -13,7 +13,7 @@ use super::provision::{CHANGES, ProvisionChange, ProvisionCreate};
 const SHARE_EXAMPLES: &str = "\
 Examples:
   multilane share create media --path /srv/media --read-only
-  multilane share create team --path /srv/team --quota 500 --account projects --seal
+  multilane share create team --path /srv/team --quota 500G --account projects --seal
   multilane share create far --path /mnt/nfs/files --exclusive
   multilane share create fast --path /srv/fast --provisioned 1024 --iops 10000 --mibps 500
   multilane share create books --path /srv/books --audit write,delete,security,sign-in
@@ -40,7 +40,9 @@ pub(crate) enum ShareCommand {
         name: ShareName,
     },
     /// Change a share
-    #[command(after_help = "Example:\n  multilane share update media --read-only false --quota none")]
+    #[command(
+        after_help = "Examples:\n  multilane share update media --read-only false --quota none\n  multilane share update media --path /srv/new/media --name films"
+    )]
     Update(ShareUpdate),
     /// Say who may connect to a share, and what they may do there at most. With the first right that is granted by name, everybody else of
     /// the account may connect no longer
@@ -70,6 +72,9 @@ pub(crate) enum ShareCommand {
     Delete {
         /// Its name
         name: ShareName,
+        /// Close what clients have open on it, and ask nothing
+        #[arg(long)]
+        force: bool,
     },
 }
 
@@ -87,8 +92,8 @@ pub(crate) struct ShareCreate {
     #[arg(long, value_name = "SIZE", value_parser = control::parse_size)]
     pub(crate) ram: Option<NonZeroU64>,
 
-    /// The most that clients may store, in GiB
-    #[arg(long, value_name = "GIB", conflicts_with = "ram", value_parser = gib)]
+    /// The most that clients may store, such as 500G or 2T; a number alone is GiB
+    #[arg(long, value_name = "SIZE", conflicts_with = "ram", value_parser = gib)]
     pub(crate) quota: Option<NonZeroU32>,
 
     /// The account it belongs to [default: the oldest]
@@ -157,13 +162,25 @@ pub(crate) enum Protocol {
 }
 
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("change").args(["quota", "read_only", "seal", "continuous", "access_based", "audit", "exclusive", "believed", "comment"]).args(CHANGES).required(true).multiple(true))]
+#[command(group = ArgGroup::new("change").args(["new_name", "path", "quota", "read_only", "seal", "continuous", "access_based", "audit", "exclusive", "believed", "comment"]).args(CHANGES).required(true).multiple(true))]
 pub(crate) struct ShareUpdate {
     /// Its name
     pub(crate) name: ShareName,
 
-    /// The most that clients may store, in GiB, or `none`
-    #[arg(long, value_name = "GIB", value_parser = quota)]
+    /// Give it another name; what clients have open on it is closed
+    #[arg(long = "name", value_name = "NEW", value_parser = ShareName::for_new)]
+    pub(crate) new_name: Option<ShareName>,
+
+    /// Share this folder from now on; what clients have open on it is closed, and no file is moved
+    #[arg(long, value_name = "DIR")]
+    pub(crate) path: Option<PathBuf>,
+
+    /// Close what clients have open, for --name and --path, and ask nothing
+    #[arg(long)]
+    pub(crate) force: bool,
+
+    /// The most that clients may store, such as 500G or 2T, or `none`
+    #[arg(long, value_name = "SIZE", value_parser = quota)]
     pub(crate) quota: Option<Quota>,
 
     /// Refuse every change, or no longer
@@ -213,9 +230,22 @@ fn quota(text: &str) -> Result<Quota, Error> {
     gib(text).map(|gib| Quota(Some(gib)))
 }
 
+/// A size in whole GiB: `500G`, `2T`, or `500`.
 fn gib(text: &str) -> Result<NonZeroU32, Error> {
-    let remedy = "use a whole number of GiB from 1, such as 500; `share update --quota none` has none";
-    text.parse().map_err(|_| Error::argument(format!("{text:?} is no quota"), remedy))
+    let upper = text.to_ascii_uppercase();
+    let bare = upper.strip_suffix("IB").or_else(|| upper.strip_suffix('B')).unwrap_or(&upper);
+    let letters = [('G', 1), ('T', 1 << 10), ('P', 1 << 20)];
+    let (digits, gib_each) = letters
+        .into_iter()
+        .find_map(|(letter, gib_each)| Some((bare.strip_suffix(letter)?, gib_each)))
+        .unwrap_or((&upper, 1));
+    let number = digits.bytes().all(|digit| digit.is_ascii_digit()).then(|| digits.parse::<u32>().ok()).flatten();
+    let gib = number.and_then(|number| number.checked_mul(gib_each)).and_then(NonZeroU32::new);
+    gib.ok_or_else(|| {
+        let remedy =
+            "use a whole number with G or T, such as 500G; a number alone is GiB; `share update --quota none` has none";
+        Error::argument(format!("{text:?} is no quota"), remedy)
+    })
 }
 
 fn audit(text: &str) -> Result<AuditClasses, Error> {
@@ -268,4 +298,24 @@ fn unix_owner(text: &str) -> Result<UnixOwner, Error> {
 fn mode(text: &str) -> Result<u32, Error> {
     let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
     mode.ok_or_else(|| Error::argument(format!("{text:?} is no mode"), "use octal digits from 0 to 777, such as 0664"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quotas_are_whole_gib_with_and_without_their_letter() {
+        for (text, whole) in
+            [("500", 500), ("500G", 500), ("500gib", 500), ("2T", 2048), ("2TB", 2048), ("1P", 1 << 20)]
+        {
+            assert_eq!(gib(text).unwrap().get(), whole, "{text}");
+        }
+        for wrong in
+            ["", "0", "0G", "G", "-1", "+1", "1.5G", "500M", "GG", "1GG", "1TT", "4096P", "5IB", "5B", "none", "é"]
+        {
+            assert!(gib(wrong).is_err(), "{wrong:?}");
+        }
+        assert!(quota("none").unwrap().0.is_none());
+    }
 }

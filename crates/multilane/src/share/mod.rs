@@ -5,12 +5,13 @@ mod grants;
 mod provision;
 mod view;
 
+use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::slice;
 
 use control::{
-    BeliefChanges, DataFolder, Error, Modes, NewShare, Request, ShareChanges, ShareRecord, Source, Status, ask,
-    look_for_problems,
+    BeliefChanges, DataFolder, Error, Modes, NewShare, OpenFile, Request, ShareChanges, ShareRecord, Source, Status,
+    ask, ask_for_all, look_for_problems,
 };
 
 use crate::data;
@@ -37,7 +38,11 @@ pub(crate) fn run(path: &Path, command: &ShareCommand, output: Output) -> Result
             output.print(&shown(share, &known), description)
         }
         ShareCommand::Update(update) => {
-            let share = catalog.update_share(&update.name, &changes(update)?)?;
+            let changes = changes(update)?;
+            if (changes.name.is_some() || changes.path.is_some()) && !update.force {
+                agree_to_close(&folder, &catalog.share(&update.name)?.name)?;
+            }
+            let share = catalog.update_share(&update.name, &changes)?;
             changed(&folder, share, "changed", output)
         }
         ShareCommand::Grant { name, who, right } => {
@@ -49,11 +54,14 @@ pub(crate) fn run(path: &Path, command: &ShareCommand, output: Output) -> Result
             grants::changed(&folder, left, output)
         }
         ShareCommand::Grants { name } => grants::print(catalog.grants(name)?, output),
-        ShareCommand::Delete { name } => {
+        ShareCommand::Delete { name, force } => {
+            if !force {
+                agree_to_close(&folder, &catalog.share(name)?.name)?;
+            }
             let share = catalog.delete_share(name)?;
             let kept = match &share.source {
                 Source::Folder { path, .. } => format!("; the files in {} are still there", path.display()),
-                Source::Ram { .. } => String::new(),
+                Source::Ram { .. } => "; the files on its RAM disk are gone".to_owned(),
             };
             output.print(&Deleted { deleted: &share.name }, |_| format!("deleted share {}{kept}\n", share.name))?;
             data::reload(&folder).map(drop)
@@ -84,6 +92,8 @@ fn new_share(create: &ShareCreate) -> NewShare {
 
 fn changes(update: &ShareUpdate) -> Result<ShareChanges, Error> {
     Ok(ShareChanges {
+        name: update.new_name.clone(),
+        path: update.path.clone(),
         quota_gib: update.quota.map(|Quota(gib)| gib),
         read_only: update.read_only,
         seal_required: update.seal,
@@ -95,6 +105,32 @@ fn changes(update: &ShareUpdate) -> Result<ShareChanges, Error> {
         provision: update.provision.provision()?,
         limits: update.provision.limits(),
     })
+}
+
+/// Asks whether to go on where clients have files open on a share, which would be closed. Where nobody can be asked that is refused.
+fn agree_to_close(folder: &DataFolder, share: &str) -> Result<(), Error> {
+    let open = ask_for_all::<OpenFile>(folder, &Request::OpenFiles).map_err(|cause| {
+        let what = format!("what clients have open on share {share} cannot be seen: {}", cause.what());
+        Error::machine(what, format!("{}, or go on with --force", cause.remedy()))
+    })?;
+    let count = open.iter().flatten().filter(|file| file.share == share).count();
+    let what = match count {
+        0 => return Ok(()),
+        1 => "1 file".to_owned(),
+        count => format!("{count} files"),
+    };
+    if io::stdin().is_terminal() {
+        eprint!("Clients have {what} open on share {share}. Close what is open, and go on? [y/N] ");
+        let mut answer = String::new();
+        let read = io::stdin().read_line(&mut answer);
+        if read.is_ok() && matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
+            return Ok(());
+        }
+    }
+    Err(Error::conflict(
+        format!("clients have {what} open on share {share}, and nothing is changed"),
+        "see `multilane open-files`, or go on with --force: what is open is closed then",
+    ))
 }
 
 /// Has the server take up a share that was made or changed, and prints it.

@@ -1,0 +1,150 @@
+//! Shares of the built server that get another folder or name, or lie where they cannot be served.
+
+#[allow(dead_code)]
+mod alice;
+mod place;
+mod started;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::json;
+
+use crate::alice::{Server, text, with_alice};
+use crate::place::Place;
+
+#[test]
+fn a_share_has_another_folder_and_another_name_and_what_is_open_is_closed_only_where_that_is_wanted() {
+    let (place, server) = with_alice();
+    let new = place.place.path().join("new");
+    fs::create_dir(&new).unwrap();
+    fs::write(new.join("here"), "").unwrap();
+    let mut writer = server.alice_writes(&place, "share");
+    for change in
+        [&["--path", text(&new)][..], &["--name", "documents"], &["--path", text(&new), "--name", "documents"]]
+    {
+        let refused = place.refused(&[&["share", "update", "share"], change].concat(), 1);
+        assert!(
+            refused.contains("open on share share, and nothing is changed") && refused.contains("--force"),
+            "{refused}"
+        );
+    }
+    let refused = place.refused(&["share", "delete", "share"], 1);
+    assert!(refused.contains("open on share share") && refused.contains("--force"), "{refused}");
+    assert!(writer.try_wait().unwrap().is_none(), "nothing has ended");
+    // What closes nothing is not asked for.
+    place.done(&["share", "update", "share", "--comment", "ours"]);
+
+    let words = ["share", "update", "share", "--path", text(&new), "--name", "documents", "--force"];
+    place.done(&words);
+    assert!(!writer.wait().unwrap().success());
+    assert!(!server.lets_alice_list(&place, "share"));
+    let there = format!("smb://alice@127.0.0.1:{}/documents", server.port);
+    let listed = place.command(&["ls", &there]).env("MULTILANE_PASSWORD", "secret").output().unwrap().stdout;
+    assert!(String::from_utf8_lossy(&listed).contains("here"), "{}", String::from_utf8_lossy(&listed));
+    let shown = place.json(&["share", "show", "documents"]);
+    assert_eq!(
+        (shown["path"].as_str(), shown["comment"].as_str()),
+        (Some(text(&fs::canonicalize(&new).unwrap())), Some("ours"))
+    );
+
+    let mut writer = server.alice_writes(&place, "fast");
+    place.refused(&["share", "delete", "fast"], 1);
+    let said = place.done(&["share", "delete", "fast", "--force"]);
+    assert!(said.contains("are gone"), "{said}");
+    assert!(!writer.wait().unwrap().success());
+    assert!(place.done(&["share", "delete", "documents"]).contains("are still there"));
+}
+
+#[test]
+fn a_share_is_given_no_folder_and_no_name_that_it_could_not_have_been_made_with() {
+    let place = Place::with_account();
+    let at = |name: &str| place.place.path().join(name);
+    fs::create_dir(at("files")).unwrap();
+    place.done(&["share", "create", "files", "--path", text(&at("files"))]);
+    place.done(&["share", "create", "fast", "--ram", "1M"]);
+    let shown = place.json(&["share", "list"]);
+    assert!(
+        place.refused(&["share", "update", "files", "--path", text(&place.data)], 2).contains("keys of every account")
+    );
+    assert!(
+        place.refused(&["share", "update", "files", "--path", text(&at("nowhere"))], 2).contains("cannot be shared")
+    );
+    assert!(
+        place.refused(&["share", "update", "fast", "--path", text(&at("files"))], 2).contains("RAM disk has no folder")
+    );
+    assert!(place.refused(&["share", "update", "files", "--name", "FAST"], 1).contains("exists already"));
+    place.refused(&["share", "update", "files", "--name", "a/b"], 2);
+    place.refused(&["share", "update", "nowhere", "--name", "other"], 1);
+    fs::create_dir(at("logs")).unwrap();
+    fs::write(place.data.join("audit-log.path"), text(&at("logs/audit.log"))).unwrap();
+    assert!(place.refused(&["share", "update", "files", "--path", text(&at("logs"))], 2).contains("audit log"));
+    assert_eq!(place.json(&["share", "list"]), shown);
+    place.done(&["share", "update", "files", "--name", "FILES"]);
+    assert_eq!(place.json(&["share", "show", "files"])["name"], "FILES", "another case is another name");
+}
+
+#[test]
+fn quotas_have_letters() {
+    let place = Place::with_account();
+    let files = place.place.path().join("files");
+    fs::create_dir(&files).unwrap();
+    place.done(&["share", "create", "files", "--path", text(&files), "--quota", "500G"]);
+    assert_eq!(place.json(&["share", "show", "files"])["quota_gib"], 500);
+    place.done(&["share", "update", "files", "--quota", "2T"]);
+    assert_eq!(place.json(&["share", "show", "files"])["quota_gib"], 2048);
+    assert!(place.refused(&["share", "update", "files", "--quota", "500M"], 2).contains("500G"));
+}
+
+/// Runs the program as somebody who is not root, in a data folder of that user.
+fn as_nobody(place: &Place, arguments: &[&str]) -> Output {
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", env!("CARGO_BIN_EXE_multilane")]);
+    command.args(arguments).env("MULTILANE_DATA", &place.data).stdin(Stdio::null()).output().unwrap()
+}
+
+#[test]
+fn a_folder_that_the_service_may_not_write_to_is_refused_when_it_is_shared() {
+    let place = Place::new();
+    let files = place.place.path().join("files");
+    fs::create_dir(&files).unwrap();
+    // Root may write everywhere.
+    let run = |arguments: &[&str]| {
+        if rustix::process::geteuid().is_root() { as_nobody(&place, arguments) } else { place.run(arguments) }
+    };
+    if rustix::process::geteuid().is_root() {
+        fs::create_dir(&place.data).unwrap();
+        for path in [place.place.path(), &place.data] {
+            std::os::unix::fs::chown(path, Some(65_534), Some(65_534)).unwrap();
+        }
+        fs::set_permissions(&place.data, fs::Permissions::from_mode(0o700)).unwrap();
+    }
+    fs::set_permissions(&files, fs::Permissions::from_mode(0o555)).unwrap();
+    assert!(run(&["account", "create", "abc"]).status.success());
+    let refused = run(&["share", "create", "files", "--path", text(&files)]);
+    let complaint = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{complaint}");
+    assert!(complaint.contains("may not write to the folder") && complaint.contains("--read-only"), "{complaint}");
+    assert!(run(&["share", "create", "files", "--path", text(&files), "--read-only"]).status.success());
+    let refused = run(&["share", "update", "files", "--read-only", "false"]);
+    assert!(String::from_utf8(refused.stderr).unwrap().contains("may not write to the folder"));
+    fs::set_permissions(&files, fs::Permissions::from_mode(0o777)).unwrap();
+    assert!(run(&["share", "update", "files", "--read-only", "false"]).status.success());
+}
+
+#[test]
+fn a_data_folder_that_has_moved_serves_its_shares() {
+    let (place, server) = with_alice();
+    fs::write(place.data.join("share/file"), "").unwrap();
+    server.end();
+    let moved = Place { data: place.place.path().join("moved"), ..place };
+    fs::rename(moved.place.path().join("data"), &moved.data).unwrap();
+    let server = Server::new(&moved);
+    assert!(server.lets_alice_list(&moved, "share"));
+    assert_eq!(moved.json(&["status"])["problems"], json!([]));
+    assert_eq!(
+        moved.json(&["share", "show", "share"])["path"],
+        text(&fs::canonicalize(moved.data.join("share")).unwrap())
+    );
+}
