@@ -65,7 +65,7 @@ fn forget(note: &Path) -> Result<(), Error> {
 }
 
 /// The first of these shares whose folder holds `file`. A folder that does not answer is judged by its name.
-fn share_with(shares: Vec<ShareRecord>, file: &Path) -> Result<Option<String>, Error> {
+pub(crate) fn share_with(shares: Vec<ShareRecord>, file: &Path) -> Result<Option<String>, Error> {
     let until = Instant::now() + HANGS_AFTER;
     let begin = |share: ShareRecord| {
         let Source::Folder { path, .. } = share.source else { return None };

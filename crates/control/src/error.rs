@@ -23,28 +23,44 @@ pub struct Error {
     fault: Fault,
     what: String,
     remedy: String,
-    is_busy: bool,
+    of_catalog: OfCatalog,
+}
+
+/// What kept the catalog's files from being used, where that makes a difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OfCatalog {
+    Other,
+    /// Another program has held them for too long.
+    Busy,
+    /// There was no room.
+    Full,
+    /// They are damaged, or no catalog's.
+    Damaged,
 }
 
 impl Error {
+    fn new(fault: Fault, what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Error { fault, what: what.into(), remedy: remedy.into(), of_catalog: OfCatalog::Other }
+    }
+
     /// An argument that can never be right.
     pub fn argument(what: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Error { fault: Fault::Argument, what: what.into(), remedy: remedy.into(), is_busy: false }
+        Error::new(Fault::Argument, what, remedy)
     }
 
     /// Something named does not exist.
     pub fn missing(what: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Error { fault: Fault::Missing, what: what.into(), remedy: remedy.into(), is_busy: false }
+        Error::new(Fault::Missing, what, remedy)
     }
 
     /// Something exists already or is in use.
     pub fn conflict(what: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Error { fault: Fault::Conflict, what: what.into(), remedy: remedy.into(), is_busy: false }
+        Error::new(Fault::Conflict, what, remedy)
     }
 
     /// The machine did not do its part.
     pub fn machine(what: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Error { fault: Fault::Machine, what: what.into(), remedy: remedy.into(), is_busy: false }
+        Error::new(Fault::Machine, what, remedy)
     }
 
     /// The operating system refused to do `what` with `path`.
@@ -64,7 +80,17 @@ impl Error {
 
     /// True where another program has held the catalog for too long.
     pub(crate) fn is_busy(&self) -> bool {
-        self.is_busy
+        self.of_catalog == OfCatalog::Busy
+    }
+
+    /// True where the disk of the catalog's files had no room.
+    pub(crate) fn is_full(&self) -> bool {
+        self.of_catalog == OfCatalog::Full
+    }
+
+    /// True where the catalog's files are damaged, or no catalog's.
+    pub(crate) fn is_damage(&self) -> bool {
+        self.of_catalog == OfCatalog::Damaged
     }
 
     /// What happened.
@@ -83,24 +109,24 @@ impl From<rusqlite::Error> for Error {
         use rusqlite::ErrorCode;
         use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
         let what = format!("the catalog could not be used: {cause}");
-        let remedy = match cause.sqlite_error_code() {
+        let (of_catalog, remedy) = match cause.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-                "another program has held it for seconds; try again, or end that program"
+                (OfCatalog::Busy, "another program has held it for seconds; try again, or end that program")
             }
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
-                "run the command as the user who owns the data folder"
+                (OfCatalog::Other, "run the command as the user who owns the data folder")
             }
-            Some(ErrorCode::DiskFull) => "free some space on that disk",
+            Some(ErrorCode::DiskFull) => (OfCatalog::Full, "free some space on that disk"),
             // There is none for the index of the catalog's log.
             Some(_) if cause.sqlite_extended_error_code() == Some(SQLITE_IOERR_SHMSIZE) => {
-                "free some space on that disk"
+                (OfCatalog::Full, "free some space on that disk")
             }
-            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
-                "catalog.db in the data folder is damaged or no catalog; restore it from a copy"
-            }
-            _ => "check the data folder and the disk under it",
+            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => (
+                OfCatalog::Damaged,
+                "catalog.db in the data folder is damaged or no catalog; restore a backup with `multilane restore FILE`",
+            ),
+            _ => (OfCatalog::Other, "check the data folder and the disk under it"),
         };
-        let is_busy = matches!(cause.sqlite_error_code(), Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked));
-        Error { is_busy, ..Error::machine(what, remedy) }
+        Error { of_catalog, ..Error::machine(what, remedy) }
     }
 }

@@ -58,8 +58,9 @@ pub use advertise::parse_advertised;
 pub use azure::ShareProperties;
 pub use belief::{BeliefChanges, BelievedFor};
 pub use catalog::{
-    Account, AccountChanges, BusyPolling, Catalog, Dialect, Grant, Grantee, Grants, Group, Key, Keys, MetadataCaching,
-    Modes, NewShare, Operator, ProvisionUpdate, ShareChanges, ShareRecord, Source, StoredSettings, User, UserChanges,
+    Account, AccountChanges, Backup, BusyPolling, Catalog, CatalogProblem, Checked, Dialect, Existing, Grant, Grantee,
+    Grants, Group, Holds, Key, Keys, MetadataCaching, Modes, NewShare, Notice, Operator, ProvisionUpdate, Restored,
+    ShareChanges, ShareRecord, Source, StoredSettings, User, UserChanges, check_catalog, restore_catalog,
 };
 pub use control::{Control, Overrides, first_start};
 pub use counters::ask_for_counters;

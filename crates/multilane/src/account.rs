@@ -44,6 +44,7 @@ pub(crate) fn run(path: &Path, command: &AccountCommand, output: Output) -> Resu
         AccountCommand::Create { .. } => {
             let folder = DataFolder::create(path)?;
             let catalog = Catalog::open(&folder)?;
+            data::tell(&catalog);
             (folder, catalog)
         }
         AccountCommand::List

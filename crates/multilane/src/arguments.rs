@@ -11,6 +11,8 @@ use jiff::Timestamp;
 use server::admin::AdvertisedAddress;
 use web::{Collector, PageAt};
 
+use crate::backup::{Backup, Restore};
+use crate::catalog::CatalogCommand;
 use crate::compare::arguments::Compare;
 use crate::exposition;
 use crate::features::FeaturesCommand;
@@ -79,6 +81,13 @@ pub(crate) enum Command {
     /// Features that accounts with a SKU have where they are registered, and their regions
     #[command(subcommand)]
     Features(FeaturesCommand),
+    /// Back up accounts, users, operators, shares and settings to one file
+    Backup(Backup),
+    /// Restore a backup; what was there before is kept
+    Restore(Restore),
+    /// The file with accounts, users, operators, shares and settings
+    #[command(subcommand)]
+    Catalog(CatalogCommand),
     /// Show who is connected
     Sessions,
     /// Show what is open

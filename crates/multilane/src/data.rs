@@ -73,7 +73,13 @@ fn is_for_anybody(name: &OsStr) -> bool {
 pub(crate) fn open(path: &Path) -> Result<(DataFolder, Catalog), Error> {
     let folder = DataFolder::open(path)?;
     let catalog = Catalog::open(&folder)?;
+    tell(&catalog);
     Ok((folder, catalog))
+}
+
+/// Says what an operator should know of a catalog that was just opened.
+pub(crate) fn tell(catalog: &Catalog) {
+    catalog.notices().iter().for_each(|notice| eprintln!("warning: {notice}"));
 }
 
 /// Has the server take up that something secret was taken away, and says so where that stays in the catalog's files for now.

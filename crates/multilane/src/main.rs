@@ -4,6 +4,8 @@ mod account;
 mod activation;
 mod arguments;
 mod audit;
+mod backup;
+mod catalog;
 mod compare;
 mod data;
 mod departure;
@@ -72,6 +74,8 @@ fn run(arguments: Arguments) -> Result<ExitCode, Error> {
         Command::Operator(command) => operator::run(&data()?, &command, output),
         Command::Share(command) => share::run(&data()?, &command, output),
         Command::Features(command) => features::run(&data()?, &command, output),
+        Command::Backup(arguments) => backup::back_up(&data()?, &arguments, output),
+        Command::Restore(arguments) => backup::restore(&data()?, &arguments, output),
         Command::Sessions => live::sessions(&data()?, output),
         Command::OpenFiles => live::open_files(&data()?, output),
         Command::Top(top) => top::run(&data()?, &top, output),
@@ -83,6 +87,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, Error> {
         Command::RawEnd { listen } => raw_end::run(listen),
         Command::Remote(command) => remote::run(&command, output),
         // These have exit codes of their own.
+        Command::Catalog(command) => return catalog::run(&data()?, &command, output),
         Command::Status => return status::run(&data()?, output),
         Command::Doctor(doctor) => return Ok(remote::doctor::run(&doctor, output)),
         Command::Diskspd { words } => return Ok(remote::diskspd::run(&words, output)),

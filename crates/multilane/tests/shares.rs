@@ -129,6 +129,10 @@ fn a_folder_that_the_service_may_not_write_to_is_refused_when_it_is_shared() {
     assert!(run(&["share", "create", "files", "--path", text(&files), "--read-only"]).status.success());
     let refused = run(&["share", "update", "files", "--read-only", "false"]);
     assert!(String::from_utf8(refused.stderr).unwrap().contains("may not write to the folder"));
+    fs::set_permissions(&files, fs::Permissions::from_mode(0o000)).unwrap();
+    let checked = run(&["catalog", "check"]);
+    assert_eq!(checked.status.code(), Some(3));
+    assert!(String::from_utf8(checked.stdout).unwrap().contains("share \"files\": the service, which is user"));
     fs::set_permissions(&files, fs::Permissions::from_mode(0o777)).unwrap();
     assert!(run(&["share", "update", "files", "--read-only", "false"]).status.success());
 }
@@ -142,7 +146,7 @@ fn a_data_folder_that_has_moved_serves_its_shares() {
     fs::rename(moved.place.path().join("data"), &moved.data).unwrap();
     let server = Server::new(&moved);
     assert!(server.lets_alice_list(&moved, "share"));
-    assert_eq!(moved.json(&["status"])["problems"], json!([]));
+    assert_eq!(moved.json(&["catalog", "check"])["problems"], json!([]));
     assert_eq!(
         moved.json(&["share", "show", "share"])["path"],
         text(&fs::canonicalize(moved.data.join("share")).unwrap())

@@ -1,13 +1,18 @@
 //! The catalog: what an operator has decided, in one SQLite file that several programs may read and write at once.
 
 mod accounts;
+mod backup;
+mod check;
+mod copies;
 mod data_place;
 mod features;
 mod groups;
 mod keys;
+mod notice;
 mod operators;
 mod principals;
 mod provisions;
+mod restore;
 mod schema;
 mod settings;
 mod share_rights;
@@ -28,9 +33,13 @@ use rusqlite::{Connection, FileControl, MAIN_DB, OpenFlags, OptionalExtension, T
 use server::admin::ShareRights;
 
 pub use accounts::{Account, AccountChanges, MetadataCaching};
+pub use backup::{Backup, Existing, Holds};
+pub use check::{CatalogProblem, Checked, check_catalog};
 pub use groups::Group;
 pub use keys::{Key, Keys};
+pub use notice::Notice;
 pub use operators::Operator;
+pub use restore::{Restored, restore_catalog};
 pub use settings::{BusyPolling, Dialect, StoredSettings};
 pub use share_rights::{Grant, Grantee, Grants};
 pub use shares::{Modes, NewShare, ProvisionUpdate, ShareChanges, ShareRecord};
@@ -44,8 +53,7 @@ use crate::{AccountName, DataFolder, Error, Features, folder};
 const WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// What to do where a running server has lost its catalog.
-const RESTORE: &str = "restore it: rename a copy to catalog.db, without catalog.db-wal and catalog.db-shm beside it; to copy over the one \
-     that is open keeps the server from it";
+const RESTORE: &str = "restore a backup with `multilane restore FILE`; what is there now is kept";
 
 /// An open catalog.
 #[derive(Debug)]
@@ -55,6 +63,7 @@ pub struct Catalog {
     folder: PathBuf,
     /// The file that is open.
     file: FileIdentity,
+    notices: Vec<Notice>,
 }
 
 /// Which file it is, whatever its name: device and inode.
@@ -117,6 +126,8 @@ impl Catalog {
         };
         made.map_err(|e| not_opened(&path, &e))?;
         let file = FileIdentity::at(&path).map_err(|e| not_opened(&path, &e))?;
+        // Whoever closes a catalog leaves its log there, empty.
+        let has_log = log_of(&path).exists() || holds_nothing(&path);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_with_flags(&path, flags)?;
         if FileIdentity::at(&path).ok() != Some(file) {
@@ -127,12 +138,21 @@ impl Catalog {
         }
         let left = until.saturating_duration_since(Instant::now());
         let prepared = prepare(&mut connection, folder, missing, left);
-        prepared.map_err(|error| if error.is_busy() { folder::held(&path) } else { error })?;
+        let Prepared { had_log_mode, raised } =
+            prepared.map_err(|error| if error.is_busy() { folder::held(&path) } else { error })?;
         drop(turn);
-        let catalog = Catalog { connection, folder: folder.path().to_owned(), file };
+        let without_log = (had_log_mode && !has_log).then(|| Notice::WithoutLog { catalog: path.clone() });
+        let notices: Vec<Notice> = raised.into_iter().chain(without_log).collect();
+        notices.iter().for_each(Notice::log);
+        let catalog = Catalog { connection, folder: folder.path().to_owned(), file, notices };
         catalog.forget_rest();
         catalog.connection.busy_timeout(WAIT_MAX)?;
         Ok(catalog)
+    }
+
+    /// What an operator should know of it, of what was found or done when it was opened.
+    pub fn notices(&self) -> &[Notice] {
+        &self.notices
     }
 
     /// True where the catalog of `folder` is another file than this one, or none: what this one says is no longer what other programs read
@@ -194,7 +214,12 @@ impl Catalog {
 
     /// Runs `change` with the write lock held from its start, so that what it reads stays true until it is done.
     fn write<T>(&mut self, change: impl FnOnce(&Transaction<'_>) -> Result<T, Error>) -> Result<T, Error> {
+        let (file, at) = (self.file, self.folder.join("catalog.db"));
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        // Whoever restores a backup has the lock until that is in its place: what was waiting for it would be lost.
+        if FileIdentity::at(&at).ok() != Some(file) {
+            return Err(Error::conflict("the catalog was replaced while the change waited for it", "try again"));
+        }
         let result = change(&transaction)?;
         transaction.commit()?;
         // Who copies `catalog.db` and not its log has it all. Where there is no room for that it stays in the log.
@@ -220,10 +245,23 @@ impl FileIdentity {
     }
 }
 
-fn prepare(connection: &mut Connection, folder: &DataFolder, missing: Missing, wait: Duration) -> Result<(), Error> {
+/// What was found and done as a catalog was prepared.
+struct Prepared {
+    /// It says itself that it has a log.
+    had_log_mode: bool,
+    raised: Option<Notice>,
+}
+
+fn prepare(
+    connection: &mut Connection,
+    folder: &DataFolder,
+    missing: Missing,
+    wait: Duration,
+) -> Result<Prepared, Error> {
     connection.busy_timeout(wait)?;
     connection.pragma_update(None, "temp_store", "memory")?;
     keep_log(connection)?;
+    let mode: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
     data_place::tell(connection, folder.path())?;
     if missing == Missing::IsRefused && schema::version(connection)? == 0 {
         return Err(Error::machine("the file that is catalog.db now holds no catalog", RESTORE));
@@ -234,8 +272,37 @@ fn prepare(connection: &mut Connection, folder: &DataFolder, missing: Missing, w
     connection.pragma_update(None, "trusted_schema", false)?;
     // What is deleted holds keys and hashes of passwords: it is overwritten.
     connection.pragma_update_and_check(None, "secure_delete", true, |_| Ok(()))?;
-    schema::raise(connection)?;
-    settings::fill(connection)
+    if connection.pragma_query_value(None, "application_id", |row| row.get::<_, i32>(0))? == copies::MARK {
+        // It was a backup, and is the catalog now.
+        connection.pragma_update(None, "application_id", 0)?;
+    }
+    let mut raised = None;
+    schema::raise_after(connection, |from| {
+        let kept = keep_before_raising(folder, from)?;
+        raised = Some(Notice::Raised { from, to: schema::latest(), kept });
+        Ok(())
+    })?;
+    settings::fill(connection)?;
+    Ok(Prepared { had_log_mode: mode == "wal", raised })
+}
+
+/// Keeps a copy of a catalog that an older program has made; gives its path. A server of that program would not understand what the catalog becomes.
+fn keep_before_raising(folder: &DataFolder, schema: usize) -> Result<PathBuf, Error> {
+    let older_server = folder.holder().filter(|holder| holder.process != Some(std::process::id()));
+    if let Some(server) = older_server {
+        let process = server.process.map_or(String::new(), |process| format!(" (process {process})"));
+        return Err(Error::conflict(
+            format!(
+                "an older server{process} runs on {}, whose catalog this program would raise",
+                folder.path().display()
+            ),
+            "restart the server with this version first",
+        ));
+    }
+    // Not through the connection that holds it: SQLite copies nothing from one that changes something.
+    let reader = copies::open(&folder.catalog())?;
+    keep_log(&reader)?;
+    copies::keep(&reader, folder.path(), &format!("catalog.db.schema-{schema}"))
 }
 
 /// The last to close the catalog leaves its log, emptied, and the log's index: to make them anew takes room, which the disk may not have
@@ -269,7 +336,7 @@ fn refuse_emptied(folder: &DataFolder, path: &Path, missing: Missing) -> Result<
             "the catalog {} is empty, though a server has run here: its accounts, users and shares are lost",
             path.display()
         ),
-        "restore catalog.db from a copy, or remove it to begin anew with new keys",
+        "restore a backup with `multilane restore FILE`, or remove catalog.db to begin anew with new keys",
     ))
 }
 
@@ -333,6 +400,8 @@ fn room_for_one(transaction: &Transaction<'_>, table: &str, rows_max: i64) -> Re
 
 #[cfg(test)]
 mod account_tests;
+#[cfg(test)]
+mod backup_tests;
 #[cfg(test)]
 mod people_tests;
 #[cfg(test)]

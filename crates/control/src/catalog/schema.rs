@@ -127,8 +127,21 @@ const STEPS: [&str; 13] = [
      WHERE substr(share.folder, 1, length(data.path) + 1) = data.path || '/'",
 ];
 
+/// The version that this program's catalogs have.
+pub(super) fn latest() -> usize {
+    STEPS.len()
+}
+
 /// Raises the schema to this program's version. A catalog of a newer program is refused and left as it is.
 pub(super) fn raise(connection: &mut Connection) -> Result<(), Error> {
+    raise_after(connection, |_| Ok(()))
+}
+
+/// The same; `before` is told the version of a catalog that is going to be raised, which nobody changes meanwhile. Where it fails nothing is raised.
+pub(super) fn raise_after(
+    connection: &mut Connection,
+    before: impl FnOnce(usize) -> Result<(), Error>,
+) -> Result<(), Error> {
     data_place::expect(connection)?;
     if version(connection)? == STEPS.len() {
         return Ok(());
@@ -142,6 +155,9 @@ pub(super) fn raise(connection: &mut Connection) -> Result<(), Error> {
             format!("the catalog has schema {have}, and this program knows none above {}", STEPS.len()),
             "use the newer multilane that wrote it",
         ));
+    }
+    if (1..STEPS.len()).contains(&have) {
+        before(have)?;
     }
     for (done, step) in STEPS.iter().enumerate().skip(have) {
         transaction.execute_batch(step)?;
@@ -160,6 +176,16 @@ pub(super) fn version(connection: &Connection) -> Result<usize, Error> {
     usize::try_from(version).map_err(|_| {
         Error::machine(format!("the catalog claims schema {version}"), "it is damaged: restore catalog.db from a copy")
     })
+}
+
+/// For tests: makes a catalog as the program with so many steps did.
+#[cfg(test)]
+pub(super) fn make_older(connection: &Connection, steps: usize) {
+    connection.execute_batch("CREATE TABLE migration (version INTEGER PRIMARY KEY) STRICT").unwrap();
+    for (done, step) in STEPS.iter().enumerate().take(steps) {
+        connection.execute_batch(step).unwrap();
+        connection.execute("INSERT INTO migration (version) VALUES (?1)", [i64::try_from(done + 1).unwrap()]).unwrap();
+    }
 }
 
 #[cfg(test)]

@@ -29,6 +29,15 @@ pub enum Source {
 }
 
 impl Source {
+    /// Its folder. A RAM disk has none.
+    #[cfg(test)]
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        match self {
+            Source::Folder { path, .. } => Some(path),
+            Source::Ram { .. } => None,
+        }
+    }
+
     /// The most that a folder may hold, in GiB. A RAM disk has its size.
     pub(crate) fn quota_gib(&self) -> Option<NonZeroU32> {
         match self {

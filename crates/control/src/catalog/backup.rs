@@ -1,0 +1,152 @@
+//! Backups: the whole catalog in one file, made while servers and commands go on.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use rusqlite::Connection;
+use serde::Serialize;
+
+use super::{Catalog, FileIdentity, check, copies, schema};
+use crate::Error;
+use crate::audit_place::share_with;
+
+/// What becomes of a file that has the name of a new backup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// It stays, and there is no backup.
+    IsKept,
+    /// It is replaced, if it is a backup.
+    IsReplaced,
+}
+
+/// A backup that was made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Backup {
+    /// The file.
+    pub file: PathBuf,
+    /// Its size.
+    pub bytes: u64,
+    /// What it holds.
+    #[serde(flatten)]
+    pub holds: Holds,
+}
+
+/// How much a catalog holds, by kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Holds {
+    /// The version of its tables.
+    pub schema: usize,
+    /// Storage accounts.
+    pub accounts: usize,
+    /// Users.
+    pub users: usize,
+    /// Operators.
+    pub operators: usize,
+    /// Shares.
+    pub shares: usize,
+}
+
+impl Holds {
+    pub(super) fn read(connection: &Connection) -> Result<Self, Error> {
+        let rows = |table: &str| -> Result<usize, Error> {
+            if !connection.table_exists(None, table)? {
+                return Ok(0);
+            }
+            let count = format!("SELECT count(*) FROM {table}");
+            Ok(usize::try_from(connection.query_row(&count, [], |row| row.get::<_, i64>(0))?).unwrap_or(0))
+        };
+        Ok(Holds {
+            schema: schema::version(connection)?,
+            accounts: rows("account")?,
+            users: rows("user")?,
+            operators: rows("operator")?,
+            shares: rows("share")?,
+        })
+    }
+}
+
+impl Catalog {
+    /// Makes a backup of all that the catalog says at this moment, which is whole when it has its name. It holds every secret, and is for its
+    /// owner alone. A file in a folder that is shared is refused.
+    pub fn back_up(&self, file: &Path, existing: Existing) -> Result<Backup, Error> {
+        let (folder, file) = place_of(file)?;
+        self.refuse_taken(&file, existing)?;
+        if let Some(share) = share_with(self.shares()?, &file)? {
+            return Err(Error::argument(
+                format!(
+                    "{} would be in the folder of share {share:?}, whose users could read every key",
+                    file.display()
+                ),
+                "choose a folder that is not shared",
+            ));
+        }
+        let copy = copies::in_folder(&self.connection, &folder)?;
+        let holds = {
+            let copied = copies::open(copy.path())?;
+            if let Some(problem) = check::damage(&copied)?.into_iter().next() {
+                return Err(Error::machine(
+                    format!("the catalog is damaged, and nothing is backed up: {problem}"),
+                    "see `multilane catalog check`, and restore a backup that was made before",
+                ));
+            }
+            Holds::read(&copied)?
+        };
+        let failed = |cause| Error::system("make the backup", &file, &cause);
+        let bytes = copy.as_file().metadata().map_err(failed)?.len();
+        let kept = match existing {
+            Existing::IsKept => copy.persist_noclobber(&file),
+            Existing::IsReplaced => copy.persist(&file),
+        };
+        kept.map_err(|refused| match refused.error.kind() {
+            ErrorKind::AlreadyExists => taken(&file),
+            _ => failed(refused.error),
+        })?;
+        copies::sync_folder(&folder)?;
+        Ok(Backup { file, bytes, holds })
+    }
+
+    fn refuse_taken(&self, file: &Path, existing: Existing) -> Result<(), Error> {
+        let found = match fs::symlink_metadata(file) {
+            Ok(found) => found,
+            Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(cause) => return Err(Error::system("look at", file, &cause)),
+        };
+        if existing == Existing::IsKept {
+            return Err(taken(file));
+        }
+        // The catalog itself is not opened for this.
+        let is_catalog = FileIdentity::at(file).is_ok_and(|identity| identity == self.file);
+        if !found.is_file() || is_catalog || !copies::is_copy(file) {
+            return Err(Error::conflict(
+                format!("{} is no backup, and is not replaced", file.display()),
+                "name another file: --force replaces nothing but backups",
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn taken(file: &Path) -> Error {
+    Error::conflict(
+        format!("{} exists already", file.display()),
+        "name another file, or replace that backup with --force",
+    )
+}
+
+/// The folder of a file that is to be, and the file in it, by names without links.
+fn place_of(file: &Path) -> Result<(PathBuf, PathBuf), Error> {
+    let Some(name) = file.file_name() else {
+        return Err(Error::argument(format!("{} is the name of no file", file.display()), "name a file"));
+    };
+    let above = file.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = fs::canonicalize(above).map_err(|cause| match cause.kind() {
+        ErrorKind::NotFound => Error::argument(
+            format!("there is no folder {}", above.display()),
+            "make it with `mkdir`, or name a file in another",
+        ),
+        _ => Error::system("look at the folder", above, &cause),
+    })?;
+    let file = folder.join(name);
+    Ok((folder, file))
+}

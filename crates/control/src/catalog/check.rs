@@ -1,0 +1,157 @@
+//! Whether a catalog is as it should be: its file, what its tables say, the folders of its shares.
+
+use std::path::PathBuf;
+
+use rusqlite::{Connection, OpenFlags};
+use serde::Serialize;
+
+use super::backup::Holds;
+use super::{
+    WAIT_MAX, accounts, copies, data_place, features, groups, holds_nothing, keep_log, log_of, operators, schema,
+    settings, share_rights, share_rows, users,
+};
+use crate::{DataFolder, Error, Problem, look_for_problems};
+
+/// The most damages that are told one by one.
+const DAMAGES_MAX: usize = 100;
+
+/// What was found of a catalog.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Checked {
+    /// The file.
+    pub catalog: PathBuf,
+    /// What it holds; nothing is known of one that cannot be read.
+    pub holds: Option<Holds>,
+    /// What is wrong with it.
+    pub problems: Vec<CatalogProblem>,
+}
+
+/// Something that is wrong with a catalog.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CatalogProblem {
+    /// What it is.
+    pub problem: String,
+    /// What to do.
+    pub remedy: String,
+}
+
+impl From<Error> for CatalogProblem {
+    fn from(error: Error) -> Self {
+        CatalogProblem { problem: error.what().to_owned(), remedy: error.remedy().to_owned() }
+    }
+}
+
+/// Looks at the catalog of `folder` while others use it, and changes nothing. An error says that it could not be looked at.
+pub fn check_catalog(folder: &DataFolder) -> Result<Checked, Error> {
+    let catalog = folder.catalog();
+    if holds_nothing(&catalog) && holds_nothing(&log_of(&catalog)) {
+        let problem = format!("the catalog {} is empty", catalog.display());
+        return Ok(Checked { catalog, holds: None, problems: vec![lost(problem)] });
+    }
+    let mut found = Checked { catalog, holds: None, problems: Vec::new() };
+    match in_memory(folder) {
+        Ok(mut copy) => found.look(folder, &mut copy)?,
+        Err(error) if error.is_damage() => found.problems.push(lost(error.what())),
+        Err(error) => return Err(error),
+    }
+    Ok(found)
+}
+
+/// A copy of the catalog that may be raised and looked at as one likes.
+fn in_memory(folder: &DataFolder) -> Result<Connection, Error> {
+    let turn = folder.turn_to_open(WAIT_MAX)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(folder.catalog(), flags)?;
+    connection.busy_timeout(WAIT_MAX)?;
+    keep_log(&connection)?;
+    let mut memory = Connection::open_in_memory()?;
+    copies::copy(&connection, &mut memory)?;
+    drop(turn);
+    Ok(memory)
+}
+
+impl Checked {
+    fn look(&mut self, folder: &DataFolder, copy: &mut Connection) -> Result<(), Error> {
+        match schema::version(copy) {
+            Ok(0) => self.problems.push(lost("the file holds no catalog")),
+            Ok(_) => match damage(copy).and_then(|damages| Ok((damages, Holds::read(copy)?))) {
+                Ok((damages, holds)) => {
+                    self.problems.extend(damages.into_iter().map(lost));
+                    self.holds = Some(holds);
+                }
+                Err(error) => self.problems.push(lost(error.what())),
+            },
+            Err(error) => self.problems.push(error.into()),
+        }
+        if self.problems.is_empty() {
+            data_place::tell(copy, folder.path())?;
+            match schema::raise(copy) {
+                Ok(()) => self.problems.extend(contents(copy).into_iter().map(CatalogProblem::from)),
+                Err(error) => self.problems.push(error.into()),
+            }
+        }
+        if self.problems.is_empty() {
+            let of_share = |found: Problem| CatalogProblem {
+                problem: format!("share {:?}: {}", found.share, found.problem),
+                remedy: "mend that, or give the share another folder with `multilane share update NAME --path FOLDER`"
+                    .to_owned(),
+            };
+            let folders = look_for_problems(&share_rows::all(copy)?, folder);
+            self.problems.extend(folders.into_iter().map(of_share));
+        }
+        Ok(())
+    }
+}
+
+/// A damage, which only a backup mends.
+fn lost(problem: impl Into<String>) -> CatalogProblem {
+    let remedy = "restore a backup with `multilane restore FILE`; what is there now is kept".to_owned();
+    CatalogProblem { problem: problem.into(), remedy }
+}
+
+/// What SQLite finds wrong with the file, and rows that lead to none.
+pub(super) fn damage(connection: &Connection) -> Result<Vec<String>, Error> {
+    let mut found = Vec::new();
+    let mut check = connection.prepare(&format!("PRAGMA integrity_check({DAMAGES_MAX})"))?;
+    for line in check.query_map([], |row| row.get::<_, String>(0))? {
+        match line.map_err(Error::from) {
+            Ok(line) if line == "ok" => {}
+            Ok(line) => found.push(line.trim().to_owned()),
+            Err(error) if error.is_damage() => found.push(error.what().to_owned()),
+            Err(error) => return Err(error),
+        }
+    }
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    let mut check = connection.prepare("SELECT DISTINCT \"table\", parent FROM pragma_foreign_key_check")?;
+    let astray = |row: &rusqlite::Row<'_>| -> rusqlite::Result<String> {
+        Ok(format!(
+            "table {} has rows that lead to none in table {}",
+            row.get::<_, String>(0)?,
+            row.get::<_, String>(1)?
+        ))
+    };
+    for line in check.query_map([], astray)? {
+        found.push(line?);
+    }
+    Ok(found)
+}
+
+/// What the tables say that makes no sense. The schema is this program's.
+pub(super) fn contents(connection: &Connection) -> Vec<Error> {
+    [
+        accounts::all_with_keys(connection).err(),
+        users::all_with_hashes(connection).err(),
+        operators::all_with_hashes(connection).err(),
+        groups::all(connection).err(),
+        groups::memberships(connection).err(),
+        share_rows::all(connection).err(),
+        share_rights::all(connection).err(),
+        settings::read(connection).err(),
+        features::read(connection).err(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}

@@ -1,0 +1,40 @@
+//! `multilane catalog`.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Subcommand;
+use control::{Checked, DataFolder, Error, check_catalog};
+
+use crate::output::Output;
+
+const CHECK_EXIT_CODES: &str = "\
+Exit codes: 0 nothing is wrong, 1 that cannot be seen, 2 the command line is wrong, 3 something is wrong.";
+
+/// The exit code where something is wrong with the catalog.
+const PROBLEMS: u8 = 3;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum CatalogCommand {
+    /// Look whether the catalog is whole and says what makes sense, and whether the folders of shares can be used; nothing is changed
+    #[command(after_help = CHECK_EXIT_CODES)]
+    Check,
+}
+
+pub(crate) fn run(path: &Path, command: &CatalogCommand, output: Output) -> Result<ExitCode, Error> {
+    let CatalogCommand::Check = command;
+    let checked = check_catalog(&DataFolder::open(path)?)?;
+    output.print(&checked, text)?;
+    Ok(if checked.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(PROBLEMS) })
+}
+
+fn text(checked: &Checked) -> String {
+    let mut text = String::new();
+    for found in &checked.problems {
+        text.push_str(&format!("wrong: {}\nhelp: {}\n", found.problem, found.remedy));
+    }
+    if text.is_empty() {
+        text = format!("nothing is wrong with {}\n", checked.catalog.display());
+    }
+    text
+}
