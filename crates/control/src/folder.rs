@@ -169,6 +169,11 @@ impl DataFolder {
         Some(Holder { process, is_ending: words.next() == Some(ENDING) })
     }
 
+    /// True where a server runs on it.
+    pub fn is_served(&self) -> bool {
+        self.holder().is_some()
+    }
+
     /// The process that serves this folder, as far as the kernel tells.
     pub(crate) fn server(&self) -> Option<String> {
         let path = self.path.join("lock");

@@ -47,11 +47,11 @@ pub(crate) struct ShowMetric {
     aggregation: Option<Aggregation>,
 
     /// From when, as 2026-11-29T13:00:00Z [default: an hour before the end, or a day, or thirty]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = instant)]
     start_time: Option<Timestamp>,
 
     /// Until when [default: now]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = instant)]
     end_time: Option<Timestamp>,
 }
 
@@ -72,6 +72,10 @@ fn interval(text: &str) -> Result<Interval, String> {
 fn aggregation(text: &str) -> Result<Aggregation, String> {
     let names = || Aggregation::ALL.map(Aggregation::name).join(", ");
     Aggregation::of(text).ok_or_else(|| format!("there are {}", names()))
+}
+
+fn instant(text: &str) -> Result<Timestamp, String> {
+    text.parse().map_err(|_| "a time is written as 2026-11-29T13:00:00Z, or as 2026-11-29T14:00:00+01:00".to_owned())
 }
 
 pub(crate) fn run(path: &Path, command: &MetricsCommand, output: Output) -> Result<(), Error> {
@@ -126,13 +130,17 @@ fn show(path: &Path, asked: &ShowMetric, output: Output) -> Result<(), Error> {
     let folder = DataFolder::open(path)?;
     let query = query(asked)?;
     let archive = recorder::path(&folder);
-    let series = series(&archive, &query).map_err(|error| unread(&error, &folder))?;
-    output.print(&as_azure(&query, &series), |_| text(&query, &series))
+    let (series, first) = series(&archive, &query).map_err(|error| unread(&error, &folder))?;
+    output.print(&as_azure(&query, &series), |_| text(&query, &series, first))
 }
 
 /// Why there is nothing to show, and what to do.
 fn unread(error: &ArchiveError, folder: &DataFolder) -> Error {
     match error {
+        ArchiveError::Nothing if folder.is_served() => {
+            let what = format!("{error} in {}: the server's first minute is not over", folder.path().display());
+            Error::missing(what, "look again in a minute")
+        }
         ArchiveError::Nothing => {
             let remedy = "start the server with `multilane serve`, and look again after a minute";
             Error::missing(format!("{error} in {}", folder.path().display()), remedy)
@@ -165,7 +173,7 @@ fn query(asked: &ShowMetric) -> Result<Query, Error> {
         aggregation: asked.aggregation.unwrap_or(asked.metric.definition().aggregations[0]),
         filter: asked.filter.clone().unwrap_or_default(),
         interval: asked.interval,
-        range: start.as_second()..end.as_second(),
+        range: asked.interval.whole(start.as_second()..end.as_second()),
     };
     if query.range.is_empty() {
         return Err(Error::argument(
@@ -176,17 +184,20 @@ fn query(asked: &ShowMetric) -> Result<Query, Error> {
     let points = (query.range.end - query.range.start) / query.interval.duration().as_secs() as i64;
     if points > POINTS_MAX {
         let remedy = "ask for a longer --interval, or for less time";
-        return Err(Error::argument(format!("that would be {points} numbers of {POINTS_MAX}"), remedy));
+        let what = format!("each series would have {points} numbers, and has {POINTS_MAX} at most");
+        return Err(Error::argument(what, remedy));
     }
     query.check().map_err(|what| Error::argument(what, "`multilane metrics list` tells what each metric has"))?;
     Ok(query)
 }
 
-fn series(archive: &Path, query: &Query) -> Result<Vec<Series>, ArchiveError> {
+/// The series, and when the first interval begins of which anything is known.
+fn series(archive: &Path, query: &Query) -> Result<(Vec<Series>, Option<i64>), ArchiveError> {
     let mut answer = query.begin();
     Archive::open_to_read(archive)?
         .read(query.kept(), &query.range, |begin, share, record| answer.add(begin, share, record))?;
-    Ok(answer.series())
+    let first = answer.first();
+    Ok((answer.series(), first))
 }
 
 /// What `az monitor metrics list` prints.
@@ -232,12 +243,13 @@ fn time(seconds: i64) -> String {
     Timestamp::from_second(seconds).map_or_else(|_| seconds.to_string(), |time| time.to_string())
 }
 
-/// A line for each number of each series.
-fn text(query: &Query, series: &[Series]) -> String {
+/// A line for each number of each series, since anything is known.
+fn text(query: &Query, series: &[Series], first: Option<i64>) -> String {
+    let Some(first) = first else { return "nothing was kept of this time\n".to_owned() };
     let mut table = crate::table::Table::new(["TIMESTAMP", "NAME", "OF", "VALUE"]);
     for series in series {
         let of: Vec<_> = series.of.iter().map(|(dimension, value)| format!("{}={value}", dimension.name())).collect();
-        for (begin, number) in &series.points {
+        for (begin, number) in series.points.iter().filter(|(begin, _)| *begin >= first) {
             let number = number.map(|number| format!("{}", (number * 1e3).round() / 1e3)).unwrap_or_default();
             table.row([time(*begin), query.metric.definition().name.to_owned(), of.join(" "), number]);
         }

@@ -54,6 +54,23 @@ fn what_was_done_is_kept_when_the_server_has_ended() {
     assert_eq!(hours, all);
     let (_, text, _) = output(&served, &["metrics", "show", "Availability"]);
     assert!(text.contains("100"), "{text}");
+    // Of the time before the server started nothing is known.
+    let (_, text, _) = output(&served, &["metrics", "show", "Transactions"]);
+    assert!(text.lines().count() <= 5 && !text.contains("  0\n"), "{text}");
+    let (_, text, _) = output(&served, &["metrics", "show", "Egress", "--end-time", "2026-01-01T00:00:00Z"]);
+    assert_eq!(text, "nothing was kept of this time\n");
+    let of_none = show(&served, &["Egress", "--filter", "FileShare eq 'nowhere'"]);
+    let points = of_none["value"][0]["timeseries"][0]["data"].as_array().unwrap();
+    assert!(points.iter().all(|point| point["total"].is_null()), "{points:?}");
+}
+
+#[test]
+fn the_first_minute_of_a_server_is_waited_for() {
+    let served = Served::new();
+    let (code, text, error) = output(&served, &["metrics", "show", "Transactions"]);
+    // It is over where the server started at its end.
+    assert!(code == Some(0) || error.contains("first minute is not over"), "{text}{error}");
+    assert!(!error.contains("multilane serve"), "{error}");
 }
 
 #[test]
@@ -65,6 +82,7 @@ fn what_cannot_be_asked_for_is_told_with_what_can() {
         (["Transactions", "--filter", "Color eq 'red'"], "Color is no dimension"),
         (["Ingress", "--filter", "ResponseType eq '*'"], "has no dimension ResponseType"),
         (["Transactions", "--aggregation", "Maximum"], "not given as Maximum"),
+        (["Transactions", "--start-time", "yesterday"], "as 2026-11-29T13:00:00Z"),
         (["Transactions", "--start-time", "2126-01-01T00:00:00Z"], "not before the end"),
         (["Transactions", "--start-time", "1990-01-01T00:00:00Z"], "ask for a longer --interval"),
     ] {

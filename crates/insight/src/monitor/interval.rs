@@ -1,5 +1,6 @@
 //! The times that numbers are kept and shown by.
 
+use std::ops::Range;
 use std::time::Duration;
 
 /// How long each number is about.
@@ -47,6 +48,11 @@ impl Interval {
     /// When the one begins that a time is in; both are seconds since 1970.
     pub fn begin(self, time: i64) -> i64 {
         time - time.rem_euclid(self.seconds())
+    }
+
+    /// A time that begins with the interval that it begins in: nothing is known of a part of one. Both are in seconds since 1970.
+    pub fn whole(self, time: Range<i64>) -> Range<i64> {
+        self.begin(time.start)..time.end
     }
 
     /// The one of the two that are kept which numbers of this one are added up from.

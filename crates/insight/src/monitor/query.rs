@@ -1,6 +1,6 @@
 //! Series of numbers, from what is kept.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use server::admin::Api;
@@ -21,7 +21,7 @@ pub struct Query {
     pub filter: Filter,
     /// How long each number is about.
     pub interval: Interval,
-    /// From when until when, in seconds since 1970.
+    /// From when until when, in seconds since 1970, as [`Interval::whole`] gives it.
     pub range: Range<i64>,
 }
 
@@ -48,17 +48,23 @@ struct Sum {
 pub struct Answer<'a> {
     query: &'a Query,
     split_by: Vec<Dimension>,
+    /// When the intervals begin of which there is any record.
+    known: BTreeSet<i64>,
+    /// Whether there is any record of the shares that the filter lets through.
+    is_share_known: bool,
     found: BTreeMap<Vec<(Dimension, String)>, BTreeMap<i64, Sum>>,
 }
 
 impl Answer<'_> {
     /// Adds the record of a share, of the time that begins then.
     pub fn add(&mut self, begin: i64, share: &str, record: &Record) {
-        let Answer { query, split_by, found } = self;
+        let Answer { query, split_by, known, is_share_known, found } = self;
         if !query.range.contains(&begin) {
             return;
         }
         let slot = query.interval.begin(begin);
+        known.insert(slot);
+        *is_share_known |= query.filter.takes(Dimension::FileShare, share);
         query.parts(share, record, |values, part| {
             if values.iter().all(|(dimension, value)| query.filter.takes(*dimension, value)) {
                 let of = values.iter().filter(|(dimension, _)| split_by.contains(dimension));
@@ -66,6 +72,11 @@ impl Answer<'_> {
                 found.entry(of).or_default().entry(slot).or_default().add(part);
             }
         });
+    }
+
+    /// When the first interval begins of which anything is known.
+    pub fn first(&self) -> Option<i64> {
+        self.known.first().copied()
     }
 
     /// The series.
@@ -76,9 +87,16 @@ impl Answer<'_> {
         let Query { range, interval, .. } = self.query;
         let first = interval.begin(range.start);
         let begins = (0..).map(|number| first + number * interval.seconds());
-        let begins: Vec<i64> = begins.take_while(|begin| *begin < range.end).collect();
+        // One that is not over is told where something of it is known.
+        let is_told = |begin: &i64| *begin + interval.seconds() <= range.end || self.known.contains(begin);
+        let begins = begins.take_while(|begin| *begin < range.end).filter(is_told);
+        let begins: Vec<i64> = begins.collect();
+        // Each minute in which the server runs has a record, of how many shares there are.
+        let nothing = Sum::default();
+        let known = |begin: &i64| (self.is_share_known && self.known.contains(begin)).then_some(&nothing);
         let series = self.found.into_iter().map(|(of, sums)| {
-            let points = begins.iter().map(|begin| (*begin, self.query.number(sums.get(begin)))).collect();
+            let number = |begin: &i64| self.query.number(sums.get(begin).or_else(|| known(begin))?);
+            let points = begins.iter().map(|begin| (*begin, number(begin))).collect();
             Series { of, points }
         });
         series.collect()
@@ -111,7 +129,13 @@ impl Query {
 
     /// Begins to add records up.
     pub fn begin(&self) -> Answer<'_> {
-        Answer { query: self, split_by: self.filter.split_by(), found: BTreeMap::new() }
+        Answer {
+            query: self,
+            split_by: self.filter.split_by(),
+            known: BTreeSet::new(),
+            is_share_known: false,
+            found: BTreeMap::new(),
+        }
     }
 
     /// Gives the parts of a record that the metric is about, with the values of all their dimensions.
@@ -154,9 +178,7 @@ impl Query {
             && !self.filter.dimensions().any(|dimension| dimension == Dimension::ApiName)
     }
 
-    fn number(&self, sum: Option<&Sum>) -> Option<f64> {
-        let nothing = Sum::default();
-        let (is_known, Sum { requests, failed, level }) = (sum.is_some(), sum.unwrap_or(&nothing));
+    fn number(&self, Sum { requests, failed, level }: &Sum) -> Option<f64> {
         let all = requests.all();
         let millis = |nanos: u64| (all > 0).then(|| nanos as f64 / 1e6 / all as f64);
         match self.metric {
@@ -166,7 +188,6 @@ impl Query {
             Metric::SuccessE2eLatency => millis(requests.nanos),
             Metric::SuccessServerLatency => millis(requests.nanos.saturating_sub(requests.limited_nanos)),
             Metric::Availability => (all > 0).then(|| 100.0 * (all - failed.min(&all)) as f64 / all as f64),
-            _ if !is_known => None,
             _ => level.map(|level| match self.aggregation {
                 Aggregation::Total => level.sum,
                 Aggregation::Average => level.sum / level.count as f64,
@@ -254,12 +275,42 @@ mod tests {
         assert_eq!(of(Metric::SuccessE2eLatency), [Some(2.0), None]);
         assert_eq!(of(Metric::SuccessServerLatency), [Some(1.5), None]);
         assert_eq!(of(Metric::Availability), [Some(75.0), None]);
-        assert_eq!(of(Metric::Ingress), [Some(400.0), Some(0.0)]);
+        assert_eq!(of(Metric::Ingress), [Some(400.0), None]);
         let waiting = [(0, "a", record(&[("ChangeNotify", "Success", 3)]))];
         let of_all = answers(&query(Metric::SuccessE2eLatency, "", "PT5M"), &waiting);
         assert_eq!(of_all[0].1, [None, None]);
         let of_one = answers(&query(Metric::SuccessE2eLatency, "ApiName eq 'ChangeNotify'", "PT5M"), &waiting);
         assert_eq!(of_one[0].1, [Some(2.0), None]);
+    }
+
+    #[test]
+    fn nothing_is_told_of_a_time_or_a_share_without_records() {
+        let mut of_server = Record::default();
+        of_server.add_level(Metric::FileShareCount, 1.0);
+        let records = [(300, "", of_server), (300, "a", record(&[("Read", "Success", 1)]))];
+        for metric in [Metric::Transactions, Metric::Ingress, Metric::Egress] {
+            let of = |filter| answers(&query(metric, filter, "PT5M"), &records).remove(0).1;
+            assert_eq!(of("FileShare eq 'a'")[0], None);
+            assert!(of("FileShare eq 'a'")[1].is_some());
+            assert_eq!(of("ApiName eq 'Write'"), [None, Some(0.0)]);
+            assert_eq!(of("FileShare eq 'nowhere'"), [None, None]);
+        }
+        let query = query(Metric::Transactions, "", "PT5M");
+        let mut answer = query.begin();
+        assert_eq!(answer.first(), None);
+        records.iter().for_each(|(begin, share, record)| answer.add(*begin, share, record));
+        assert_eq!(answer.first(), Some(300));
+    }
+
+    #[test]
+    fn a_time_has_the_interval_that_it_begins_in_and_no_end_of_which_nothing_is_known() {
+        let interval = Interval::of("PT5M").unwrap();
+        assert_eq!(interval.whole(150..700), 0..700);
+        let query =
+            Query { range: interval.whole(150..700), ..query(Metric::Transactions, "ApiName eq 'Read'", "PT5M") };
+        let reads = |begin| (begin, "a", record(&[("Read", "Success", 2)]));
+        assert_eq!(answers(&query, &[reads(60), reads(300)]), [(vec![], vec![Some(2.0), Some(2.0)])]);
+        assert_eq!(answers(&query, &[reads(600)]), [(vec![], vec![None, None, Some(2.0)])]);
     }
 
     #[test]

@@ -110,12 +110,13 @@ fn query(name: &str, by: Option<&str>, share: Option<&str>, span: Span) -> Resul
     let (seconds, interval) = span.terms();
     // What is counted of a minute is kept when it is over.
     let end = Interval::MINUTE.begin((now() / 1_000) as i64 - KEPT_WITHIN);
+    let interval = Interval::of(interval).unwrap_or(Interval::MINUTE);
     let query = Query {
         metric,
         aggregation: metric.definition().aggregations[0],
         filter,
-        interval: Interval::of(interval).unwrap_or(Interval::MINUTE),
-        range: end - seconds..end,
+        interval,
+        range: interval.whole(end - seconds..end),
     };
     query.check().map_err(wrong)?;
     Ok(query)
@@ -166,6 +167,13 @@ fn wrong(what: impl Into<String>) -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_begin_with_a_whole_interval() {
+        for (span, seconds) in [(Span::Hour, 60), (Span::Day, 900), (Span::Month, 21_600)] {
+            assert_eq!(query("Transactions", None, None, span).unwrap().range.start % seconds, 0);
+        }
+    }
 
     #[test]
     fn a_share_with_quotation_marks_is_one_value() {
