@@ -61,6 +61,8 @@ struct Properties<'a> {
     smb_command_detail: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     smb_file_id: Option<Hex>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replaced_file_id: Option<Hex>,
     #[serde(rename = "smbSessionID", skip_serializing_if = "Option::is_none")]
     smb_session_id: Option<Hex>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -171,6 +173,7 @@ pub(super) fn of_event(event: &AuditEvent) -> Vec<u8> {
             smb_credits_consumed: ids.credits.map(|credits| Hex(credits.into())),
             smb_command_detail: &event.detail,
             smb_file_id: ids.file.map(Hex),
+            replaced_file_id: ids.replaced.map(Hex),
             smb_session_id: ids.session.map(Hex),
             smb_command_major: event.command.map(|command| Hex(command.into())),
             smb_command_minor: &event.minor,

@@ -140,9 +140,18 @@ impl<'a> Audited<'a> {
         if !status.is_error() {
             match self.request.header.command {
                 Command::CREATE => classes = self.opened(&mut event, seen)?,
-                Command::SET_INFO if event.place.new_path.is_some() && event.minor.contains("Rename") => {
-                    // As it is kept, and not as it was asked for.
-                    event.place.new_path = Some(self.open.as_ref()?.file().ok()?.name());
+                Command::SET_INFO if event.place.new_path.is_some() => {
+                    if event.minor.contains("Rename") {
+                        // As it is kept, and not as it was asked for.
+                        event.place.new_path = Some(self.open.as_ref()?.file().ok()?.name());
+                    }
+                    classes = AuditClasses::of(AuditClass::Write);
+                    event.detail.clear();
+                    if let Some(replaced) = seen.in_flight.replaced() {
+                        classes = classes.with(AuditClass::Delete);
+                        event.ids.replaced = Some(of_open::number(replaced));
+                        event.detail = "replaced what had the name".into();
+                    }
                 }
                 _ => {}
             }
@@ -418,7 +427,7 @@ fn set_info(message: &[u8]) -> Option<Asked> {
             told.new_path = Some(shortened(&in_text(rename.name)));
             if rename.flags.contains(RenameFlags::REPLACE_IF_EXISTS) {
                 told.classes = told.classes.with(AuditClass::Delete);
-                told.detail = "replaces what has the name".into();
+                told.detail = "to replace what has the name".into();
             }
         }
         FileClass::DISPOSITION | FileClass::DISPOSITION_EX => {

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
-use store::effort;
+use store::{Identity, effort};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use wire::ids::{AsyncId, MessageId, SessionId};
@@ -55,6 +55,8 @@ pub(crate) struct InFlight {
     throttle: Cell<Option<Throttle>>,
     /// Whom a client who signs in says it is, where that is audited.
     claimed_user: RefCell<Option<Box<str>>>,
+    /// The file whose name it has given to another.
+    replaced: Cell<Option<Identity>>,
     cancel: Notify,
     interim: Notify,
 }
@@ -81,6 +83,7 @@ impl InFlight {
             waited: Cell::default(),
             throttle: Cell::new(None),
             claimed_user: RefCell::default(),
+            replaced: Cell::new(None),
             cancel: Notify::new(),
             interim: Notify::new(),
         })
@@ -93,6 +96,15 @@ impl InFlight {
 
     pub(crate) fn claimed_user(&self) -> Option<Box<str>> {
         self.claimed_user.borrow().clone()
+    }
+
+    /// Notes the file whose name it has given to another, if it has.
+    pub(crate) fn note_replaced(&self, file: Option<Identity>) {
+        self.replaced.set(file);
+    }
+
+    pub(crate) fn replaced(&self) -> Option<Identity> {
+        self.replaced.get()
     }
 
     /// Asks for an interim answer at once: the request waits for something that another client does. Refused where more of its chain

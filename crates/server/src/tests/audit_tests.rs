@@ -254,13 +254,49 @@ async fn a_rename_that_replaces_and_a_link_have_both_names() {
     let target = peer.open("target").await;
     peer.close(target).await;
     let file = peer.open("file").await;
-    kept.events();
+    let told = kept.events();
+    let number = |path: &str| told.iter().find(|told| told.place.path.as_deref() == Some(path)).unwrap().ids.file;
+    let (target, own) = (number("target"), number("file"));
     assert_eq!(peer.set_name(file, FileClass::LINK, "second", false).await, Status::SUCCESS);
     assert_eq!(peer.set_name(file, FileClass::RENAME, "target", true).await, Status::SUCCESS);
     let told = kept.events();
     assert_eq!(short(&told[0]), "write SetInfo FileLinkInformation file to second SUCCESS");
     assert_eq!(short(&told[1]), "delete SetInfo FileRenameInformation file to target SUCCESS");
-    assert_eq!(told[1].detail, "replaces what has the name");
+    assert_eq!(told[1].detail, "replaced what had the name");
+    assert_eq!((told[1].ids.file, told[1].ids.replaced), (own, target));
+    assert!(target.is_some() && told[0].ids.replaced.is_none());
+}
+
+#[tokio::test]
+async fn a_name_that_is_free_is_taken_without_deleting_anything() {
+    let (server, kept) = audited("write,delete");
+    let mut peer = Peer::sign_in(&server).await;
+    let file = peer.open("file.part").await;
+    kept.events();
+    assert_eq!(peer.set_name(file, FileClass::RENAME, "file", true).await, Status::SUCCESS);
+    assert_eq!(peer.set_name(file, FileClass::LINK, "second", true).await, Status::SUCCESS);
+    let told = kept.events();
+    assert_eq!(short(&told[0]), "write SetInfo FileRenameInformation file.part to file SUCCESS");
+    assert_eq!(short(&told[1]), "write SetInfo FileLinkInformation file to second SUCCESS");
+    assert!(told.iter().all(|told| told.detail.is_empty() && told.ids.replaced.is_none()));
+    // Where deletions alone are audited there is nothing to tell.
+    audit(&server, "delete");
+    assert_eq!(peer.set_name(file, FileClass::RENAME, "third", true).await, Status::SUCCESS);
+    assert_eq!(kept.told(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_stream_that_replaces_another_is_told_to_delete() {
+    let (server, kept) = audited("delete");
+    let mut peer = Peer::sign_in(&server).await;
+    let taken = peer.open("file:taken").await;
+    peer.close(taken).await;
+    let stream = peer.open("file:stream").await;
+    kept.events();
+    assert_eq!(peer.set_name(stream, FileClass::RENAME, ":taken", true).await, Status::SUCCESS);
+    let told = kept.events();
+    assert_eq!(told.len(), 1);
+    assert_eq!((told[0].class, told[0].ids.replaced), (AuditClass::Delete, told[0].ids.file));
 }
 
 #[tokio::test]

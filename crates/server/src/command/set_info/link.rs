@@ -1,6 +1,6 @@
 //! FileLinkInformation: a second name for a file (MS-FSA 2.1.5.15.7).
 
-use store::{Kind, SharePath};
+use store::{Identity, Kind, Replace, SharePath};
 use wire::fscc::rename::{Rename, RenameFlags};
 use wire::status::Status;
 
@@ -36,7 +36,8 @@ pub(super) async fn set(context: &Context, buffer: &[u8]) -> Result<(), Refusal>
         let _alone = name_change;
         again_where_raced(flags, || link(job, &name, flags))
     };
-    change_along(context, to.as_ref(), change).await
+    context.in_flight.note_replaced(change_along(context, to.as_ref(), change).await?);
+    Ok(())
 }
 
 /// Unlike a rename, a link may be named from the root of the share in so many words.
@@ -44,7 +45,8 @@ fn from_root(name: &str) -> &str {
     name.strip_prefix('\\').unwrap_or(name)
 }
 
-fn link(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
+/// Gives what it has replaced.
+fn link(job: &Job, name: &str, flags: RenameFlags) -> Result<Option<Identity>, Refusal> {
     let file = job.file()?;
     if file.file.is_delete_pending(job.open.id, "") {
         return Err(Status::ACCESS_DENIED.into());
@@ -61,5 +63,6 @@ fn link(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
     breaks::entry_changed(&job.server, &*job.store, &place.path, file.parent_lease);
     job.server.watches.linked(&*job.store, &place.path, place.taken());
     attributes::archive_changed(&*file.node);
-    Ok(place.keep(job)?)
+    place.keep(job)?;
+    Ok(place.taken().filter(|_| replace != Replace::No))
 }

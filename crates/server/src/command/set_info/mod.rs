@@ -203,10 +203,10 @@ impl Job {
         })
     }
 
-    fn run(&self, change: impl FnOnce(&Job) -> Result<(), Refusal>) -> Result<(), Refusal> {
-        change(self)?;
+    fn run<T>(&self, change: impl FnOnce(&Job) -> Result<T, Refusal>) -> Result<T, Refusal> {
+        let done = change(self)?;
         self.file()?.restore_frozen_times();
-        Ok(())
+        Ok(done)
     }
 
     fn file(&self) -> Result<&FileOpen, Status> {
@@ -292,11 +292,11 @@ async fn change_length(
 }
 
 /// The same where it looks through all that is open.
-async fn change_among_opens(
+async fn change_among_opens<T: Send + 'static>(
     context: &Context,
     to: Option<&SharePath>,
-    change: impl FnOnce(&Job) -> Result<(), Refusal> + Send + 'static,
-) -> Result<(), Refusal> {
+    change: impl FnOnce(&Job) -> Result<T, Refusal> + Send + 'static,
+) -> Result<T, Refusal> {
     if !context.server().files.are_many() {
         return change_along(context, to, change).await;
     }
@@ -309,21 +309,21 @@ async fn change_among_opens(
 }
 
 /// The same where another path than the open's is followed, too, if there is one.
-async fn change_along(
+async fn change_along<T: Send + 'static>(
     context: &Context,
     to: Option<&SharePath>,
-    change: impl FnOnce(&Job) -> Result<(), Refusal> + Send + 'static,
-) -> Result<(), Refusal> {
+    change: impl FnOnce(&Job) -> Result<T, Refusal> + Send + 'static,
+) -> Result<T, Refusal> {
     let Some(path) = to else { return change_by_name(context, change).await };
     let job = Job::of(context, 0..0)?;
     context.work_along(path, move || job.run(change)).await?
 }
 
 /// The same where names are followed, which may lead anywhere.
-async fn change_by_name(
+async fn change_by_name<T: Send + 'static>(
     context: &Context,
-    change: impl FnOnce(&Job) -> Result<(), Refusal> + Send + 'static,
-) -> Result<(), Refusal> {
+    change: impl FnOnce(&Job) -> Result<T, Refusal> + Send + 'static,
+) -> Result<T, Refusal> {
     let job = Job::of(context, 0..0)?;
     context.work_by_name(move || job.run(change)).await?
 }

@@ -168,10 +168,10 @@ pub(super) async fn may_have(
 }
 
 /// Makes a name, once more where another file got it first and may be replaced as well.
-pub(super) fn again_where_raced(
+pub(super) fn again_where_raced<T>(
     flags: RenameFlags,
-    mut make: impl FnMut() -> Result<(), Refusal>,
-) -> Result<(), Refusal> {
+    mut make: impl FnMut() -> Result<T, Refusal>,
+) -> Result<T, Refusal> {
     for _ in 1..RACES_MAX {
         match make() {
             Err(refusal)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use store::{Destination, Error, Kind, Node, Replace, Resolved, SharePath, Use};
+use store::{Destination, Error, Identity, Kind, Node, Replace, Resolved, SharePath, Use};
 use wire::fscc::FileClass;
 use wire::fscc::rename::{Rename, RenameFlags};
 use wire::security::access::DELETE;
@@ -64,7 +64,8 @@ pub(super) async fn set(context: &Context, class: FileClass, buffer: &[u8]) -> R
         Kind::File | Kind::Stream => change_along(context, to.as_ref(), change).await,
     };
     recorded::after_rename(context, renaming).await;
-    renamed
+    context.in_flight.note_replaced(renamed?);
+    Ok(())
 }
 
 /// What others cache of and is to be replaced. Refuses where it may not be, before anybody who has it open has to make way.
@@ -125,7 +126,8 @@ pub(super) fn name(asked: &Rename<'_>) -> Result<String, Status> {
 /// The name that a file had, and the directory that had it.
 type Left = (Link, Arc<dyn Node>);
 
-fn rename(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
+/// Gives what it has replaced.
+fn rename(job: &Job, name: &str, flags: RenameFlags) -> Result<Option<Identity>, Refusal> {
     let file = job.file()?;
     if file.stream.is_some() {
         // What Windows says to a stream that is to become a file.
@@ -137,7 +139,7 @@ fn rename(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
         return Err(Status::ACCESS_DENIED.into());
     }
     if place.path == **from {
-        return Ok(());
+        return Ok(None);
     }
     // Until all who have it open know its new name.
     let renaming = match file.kind {
@@ -185,7 +187,7 @@ fn rename(job: &Job, name: &str, flags: RenameFlags) -> Result<(), Refusal> {
     if job.through && left.identity() != place.directory() {
         left.sync()?;
     }
-    Ok(())
+    Ok(replaced)
 }
 
 /// Renames a file that stands somewhere else than it was opened: another program moved it, or another share of the folder. Gives

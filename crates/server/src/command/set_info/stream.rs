@@ -1,6 +1,6 @@
 //! Renames a named stream (MS-FSA 2.1.5.15.12.1).
 
-use store::{Kind, Replace};
+use store::{Identity, Kind, Replace};
 use wire::fscc::rename::RenameFlags;
 use wire::status::Status;
 
@@ -13,8 +13,8 @@ const DATA: &str = "$DATA";
 /// The most characters in a stream's name (MS-FSCC 2.1.5.3).
 const NAME_UNITS_MAX: usize = 255;
 
-/// Gives the stream of the open the name `:name` or `:name:$DATA`.
-pub(super) fn rename(job: &Job, asked: &str, flags: RenameFlags) -> Result<(), Refusal> {
+/// Gives the stream of the open the name `:name` or `:name:$DATA`. Returns whose stream it has replaced.
+pub(super) fn rename(job: &Job, asked: &str, flags: RenameFlags) -> Result<Option<Identity>, Refusal> {
     let file = job.file()?;
     let new = name(asked)?;
     if file.kind == Kind::Directory {
@@ -24,7 +24,7 @@ pub(super) fn rename(job: &Job, asked: &str, flags: RenameFlags) -> Result<(), R
     let stream = file.stream.as_ref().filter(|_| !new.is_empty()).ok_or(Status::INVALID_PARAMETER)?;
     let old = file.stream_name();
     if store::fold(&old) == store::fold(new) {
-        return Ok(());
+        return Ok(None);
     }
     if !flags.contains(RenameFlags::REPLACE_IF_EXISTS) && stream.base.extras().stream(new)?.is_some() {
         return Err(Status::OBJECT_NAME_COLLISION.into());
@@ -41,7 +41,7 @@ pub(super) fn rename(job: &Job, asked: &str, flags: RenameFlags) -> Result<(), R
     file.file.stream_renamed(&old, new);
     let path = file.path.now();
     job.server.watches.stream_renamed(&*job.store, &path, &old, new);
-    Ok(())
+    Ok((replace == Replace::Yes).then(|| stream.base.identity()))
 }
 
 /// The name in `:name` or `:name:$DATA`.

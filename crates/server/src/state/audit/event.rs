@@ -149,6 +149,8 @@ pub struct AuditIds {
     pub open: Option<u64>,
     /// The number of the file on its file system.
     pub file: Option<u64>,
+    /// The same of a file that has lost a name to it.
+    pub replaced: Option<u64>,
     /// CreditCharge: 64 KiB each.
     pub credits: Option<u16>,
 }

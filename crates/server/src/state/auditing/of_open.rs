@@ -136,6 +136,7 @@ pub(crate) fn ids(open: &Open, file: &FileOpen) -> AuditIds {
     }
 }
 
-fn number(identity: Identity) -> u64 {
+/// What `smbFileId` has.
+pub(crate) fn number(identity: Identity) -> u64 {
     identity.file
 }
