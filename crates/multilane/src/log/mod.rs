@@ -20,7 +20,7 @@ use clap::ValueEnum;
 use control::{Error, LogFilter};
 use insight::exposition::LogLoss;
 use parking_lot::Mutex;
-use tracing::{Event, Subscriber, error, info, warn};
+use tracing::{Event, Level, Subscriber, error, info, warn};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
@@ -139,9 +139,13 @@ impl LogFilter for Levels {
     fn set(&self, filter: &str) -> Result<(), Error> {
         let filter: Filter = filter.parse()?;
         let mut now = self.now.lock();
-        info!(name: "log_filter_changed", from = %now, to = %filter, "the log has another filter from now on");
         let gone =
             |cause| Error::machine(format!("the filter of the log cannot be changed: {cause}"), "restart the server");
+        // Whichever of the two lets it through that it is changed.
+        if [&*now, &filter].iter().any(|one| one.targets().would_enable(module_path!(), &Level::INFO)) {
+            self.handle.reload(filter.targets().with_target(module_path!(), Level::INFO)).map_err(gone)?;
+            info!(name: "log_filter_changed", from = %now, to = %filter, "the log has another filter from now on");
+        }
         self.handle.reload(filter.targets()).map_err(gone)?;
         *now = filter;
         Ok(())
@@ -215,5 +219,36 @@ impl Drop for Log {
     fn drop(&mut self) {
         tell_once(&self.queue, &self.limit);
         self.queue.wait_until_written(LAST_LINES);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_of_the_filter_is_told_where_either_filter_lets_it_through() {
+        let (layer, handle) = reload::Layer::new(Filter::default().targets());
+        let recent = RecentEvents::default();
+        let levels = Levels { handle, now: Mutex::default() };
+        let told = |filter: &str| {
+            let before = recent.newest_first().len();
+            levels.set(filter).unwrap();
+            assert_eq!(levels.now(), filter);
+            recent.newest_first().len() - before
+        };
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer).with(recent.clone()), || {
+            for (filter, events) in
+                [("warn", 1), ("server=debug,warn", 0), ("off", 0), ("info", 1), ("off", 1), ("multilane=info", 1)]
+            {
+                assert_eq!(told(filter), events, "{filter}");
+            }
+            levels.set("off").unwrap();
+            info!(name: "log_reopened", "left out");
+            assert_eq!(recent.newest_first()[0]["to"], "off");
+        });
+        // Nobody logs any more.
+        assert!(levels.set("info").is_err());
+        assert_eq!(levels.now(), "off");
     }
 }
