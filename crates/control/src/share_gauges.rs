@@ -91,7 +91,7 @@ impl SpaceGauge {
     fn used_bytes(&self) -> Option<u64> {
         match self {
             SpaceGauge::Folder(folder) => folder.used_bytes(),
-            SpaceGauge::Ram(_) => self.read().map(|space| space.total_bytes.saturating_sub(space.free_bytes)),
+            SpaceGauge::Ram(disk) => disk.upgrade().map(|disk| disk.used_bytes()),
             SpaceGauge::Nobody => None,
         }
     }

@@ -6,7 +6,6 @@ import { Facts, h, heading, named, say, show } from "./dom.js";
 import { bytes, many, mibs, millis, whole } from "./format.js";
 import { Paged, Table } from "./list.js";
 
-const GIB = 2 ** 30;
 // How often it is asked why something is slow.
 const WHY_EVERY = 10000;
 const PARTS = [["limit", "waiting for a limit"], ["store", "waiting for the store"], ["client", "waiting for another client"], ["work", "the server's own work"]];
@@ -14,7 +13,7 @@ const PARTS = [["limit", "waiting for a limit"], ["store", "waiting for the stor
 export function shares(main) {
   const table = new Table("Shares", [
     { name: "Share", make: () => h("a"), fill: link },
-    { name: "Used", make: used, fill: fillUsed },
+    { name: "Room", make: used, fill: fillUsed },
     { name: "Limits", text: allowed },
     { name: "Burst credits", text: credits },
     { name: "Requests/s", number: true, text: (share) => whole(share.figures.iops) },
@@ -34,10 +33,11 @@ function link(element, share) {
   element.href = `#/share/${encodeURIComponent(share.name)}`;
 }
 
-// What a share can hold: what it is provisioned with, or what its store has.
-function capacity(share) {
-  const provisioned = share.provisioned ? share.provisioned.gib * GIB : null;
-  return provisioned ?? share.space?.total ?? null;
+// What its own files take, where they are counted, and what may still be written to it.
+function room(share) {
+  const used = share.used === null ? [] : [`${bytes(share.used)} used`];
+  const left = share.space ? [`${bytes(share.space.left)} left`] : [];
+  return [...used, ...left].join(", ") || "unknown";
 }
 
 function used() {
@@ -45,12 +45,12 @@ function used() {
 }
 
 function fillUsed(element, share) {
-  const all = capacity(share);
-  const part = share.space && all ? Math.min(1, share.space.used / all) : 0;
-  say(element.firstChild, share.space ? `${bytes(share.space.used)} of ${bytes(all)}` : "unknown");
+  const all = share.space?.total;
+  const part = all ? Math.min(1, Math.max(0, 1 - share.space.left / all)) : 0;
+  say(element.firstChild, room(share));
   const bar = element.lastChild.firstChild;
   bar.style.width = `${part * 100}%`;
-  show(element.lastChild, Boolean(share.space && all));
+  show(element.lastChild, Boolean(all));
   bar.className = part > 0.9 ? "full" : "";
 }
 
@@ -131,7 +131,7 @@ export class Why {
 }
 
 export function share(main, name) {
-  const facts = new Facts("State", "Account", "Comment", "Used", "Provisioned", "Burst credits", "Limits", "Waited for limits",
+  const facts = new Facts("State", "Account", "Comment", "Room", "Provisioned", "Burst credits", "Limits", "Waited for limits",
     "Requests", "Read", "Written", "Latency of 50 %", "Latency of 99 %", "Errors just now");
   const split = new Split();
   const reasons = new Why(name);
@@ -146,7 +146,7 @@ export function share(main, name) {
     facts.set("State", share.problem ? `${state.textContent}: ${share.problem}` : state.textContent, state.className);
     facts.set("Account", share.account ?? "-");
     facts.set("Comment", share.comment || "none");
-    facts.set("Used", share.space ? `${bytes(share.space.used)} of ${bytes(capacity(share))}` : "unknown");
+    facts.set("Room", share.space ? `${room(share)} of ${bytes(share.space.total)}` : room(share));
     const of = share.provisioned;
     facts.set("Provisioned", of ? `${of.model}, ${whole(of.gib)} GiB, ${whole(of.iops)} IOPS, ${whole(of.mibps)} MiB/s, bursts of ${whole(of.burst_iops)} IOPS` : "no");
     facts.set("Burst credits", credits(share));

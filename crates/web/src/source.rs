@@ -117,5 +117,6 @@ fn observed(share: ShareReading) -> ObservedShare {
         used: share.used,
         waits: None,
         space: share.space.map(|(total, free)| ObservedSpace { total, free }),
+        used_bytes: share.used_bytes,
     }
 }

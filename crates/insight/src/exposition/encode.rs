@@ -151,7 +151,8 @@ impl Samples {
         self.of_limits(out, &family::BURST_CREDITS_MAX, |limits| limits.burst_credits_max)?;
         self.of_limits(out, &family::PROVISIONED, |limits| limits.provisioned_bytes)?;
         self.of_space(out, &family::CAPACITY, |space| space.total)?;
-        self.of_space(out, &family::USED, |space| space.total.saturating_sub(space.free))
+        self.of_known(out, &family::USED, |share| share.used_bytes)?;
+        self.of_space(out, &family::AVAILABLE, |space| space.free)
     }
 
     fn of_limits(

@@ -104,6 +104,7 @@ pub const FAMILIES: &[Family] = &[
     PROVISIONED,
     CAPACITY,
     USED,
+    AVAILABLE,
 ];
 
 const SHARE: &[&str] = &["share"];
@@ -215,8 +216,18 @@ pub(super) const CAPACITY: Family = gauge(
     "What the share can hold: its quota or size, or where it has none what its file system can.",
 )
 .in_unit(Unit::Bytes);
-pub(super) const USED: Family =
-    gauge("share_used", SHARE, "What of its capacity the share cannot hold any more.").in_unit(Unit::Bytes);
+pub(super) const USED: Family = gauge(
+    "share_used",
+    SHARE,
+    "What the share's own files take, where that is counted: of RAM disks and of folders with a quota.",
+)
+.in_unit(Unit::Bytes);
+pub(super) const AVAILABLE: Family = gauge(
+    "share_available",
+    SHARE,
+    "What may still be written to the share: what its quota or size leaves, or its disk where that has less.",
+)
+.in_unit(Unit::Bytes);
 
 const fn counter(stem: &'static str, labels: &'static [&'static str], help: &'static str) -> Family {
     Family { stem, kind: Kind::Counter, unit: None, labels, help }

@@ -51,8 +51,10 @@ pub struct ObservedShare {
     pub limits: ObservedLimits,
     /// How its requests have met that.
     pub used: LimitUse,
-    /// How full it is, where that is known.
+    /// What it can hold, and what may still be written to it, where that is known.
     pub space: Option<ObservedSpace>,
+    /// Bytes that its own files take, where they are counted.
+    pub used_bytes: Option<u64>,
     /// What waits for its disk, where something has for long.
     pub waits: Option<StoreWait>,
 }

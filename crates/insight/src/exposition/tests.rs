@@ -138,7 +138,15 @@ fn full() -> Arc<Observed> {
     let waits = Some(StoreWait { count: 8, longest: Duration::from_millis(75_500) });
     let space = Some(ObservedSpace { total: 32 << 30, free: 31 << 30 });
     let shares = vec![
-        ObservedShare { name: "media".to_owned(), is_served: true, limits, used, space, waits },
+        ObservedShare {
+            name: "media".to_owned(),
+            is_served: true,
+            limits,
+            used,
+            space,
+            used_bytes: Some(3 << 20),
+            waits,
+        },
         ObservedShare { name: "idle".to_owned(), ..ObservedShare::default() },
     ];
     observed(rows, shares)
@@ -186,7 +194,8 @@ fn numbers_stand_at_their_metrics() {
     is("share_served", &[("share", "idle")], 0.0);
     is("share_burst_credits", &[("share", "media")], 7.0);
     is("share_limit_bytes_per_second", &[("share", "media")], f64::from(100 << 20));
-    is("share_used_bytes", &[("share", "media")], f64::from(1 << 30));
+    is("share_used_bytes", &[("share", "media")], f64::from(3 << 20));
+    is("share_available_bytes", &[("share", "media")], 31.0 * f64::from(1 << 30));
     assert_eq!(parsed.of_name("multilane_share_burst_credits"), 1, "who has no bursts has no credits");
     assert!(!text.contains("alice") && !text.contains("192.0.2.77") && !text.contains("local"));
 }

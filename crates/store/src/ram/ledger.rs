@@ -54,6 +54,10 @@ impl Ledger {
         self.capacity_bytes
     }
 
+    pub(super) fn used_bytes(&self) -> u64 {
+        self.used_bytes.load(Ordering::Relaxed)
+    }
+
     pub(super) fn free_bytes(&self) -> u64 {
         self.capacity_bytes.saturating_sub(self.used_bytes.load(Ordering::Relaxed)).min(self.all.left())
     }
@@ -143,6 +147,7 @@ mod tests {
         held.shrink(30);
         let rest = Charge::new(&other, 50).unwrap();
         assert_eq!((one.free_bytes(), other.free_bytes()), (0, 0));
+        assert_eq!(one.used_bytes() + other.used_bytes(), 100, "what is not left is not used");
         drop((held, rest));
         assert_eq!((FEW.used.load(Ordering::Relaxed), other.free_bytes()), (0, 80));
     }

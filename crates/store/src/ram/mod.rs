@@ -63,6 +63,11 @@ const ROOT_FILE: u64 = 1;
 const RAM_VOLUME: u64 = 1 << 63;
 
 impl RamStore {
+    /// Bytes that its files take. What of its size nothing is left of may be more, where memory is short.
+    pub fn used_bytes(&self) -> u64 {
+        self.disk.ledger.used_bytes()
+    }
+
     /// An empty disk that holds `capacity_bytes`.
     pub fn new(capacity_bytes: u64) -> Self {
         RamStore::that_waits(capacity_bytes, Waits::Never)

@@ -52,7 +52,7 @@ impl Shares {
         let record = self.records.get(&share.share);
         let problem = self.problems.iter().find(|one| one.share == share.share).map(|one| &one.problem);
         let counts = self.counts.get(&share.share).cloned().unwrap_or_default();
-        let space = share.space.map(|(total, free)| json!({ "total": total, "used": total.saturating_sub(free) }));
+        let space = share.space.map(|(total, free)| json!({ "total": total, "left": free }));
         let provisioned = share.provisioned.map(|of| {
             json!({
                 "model": of.model.as_str(),
@@ -71,6 +71,7 @@ impl Shares {
             "served": share.is_served,
             "problem": problem,
             "space": space,
+            "used": share.used_bytes,
             "provisioned": provisioned,
             "limits": {
                 "iops_max": share.limits.iops_max,
