@@ -3,8 +3,10 @@
 use std::cmp::Ordering;
 
 use insight::Figures;
+use load::figures::bytes;
+use server::admin::Sum;
 
-use crate::top::lists::Line;
+use crate::top::lists::{Line, Source};
 
 /// What is shown of each line, beside its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,11 +19,30 @@ pub(super) enum Column {
     P99,
     Throttled,
     Errors,
+    Requests,
+    WrittenBytes,
+    ReadBytes,
 }
 
 impl Column {
+    /// Those of what was done in a time.
     pub(super) const ALL: [Column; 8] = [
         Column::Name,
+        Column::Iops,
+        Column::Written,
+        Column::Read,
+        Column::P50,
+        Column::P99,
+        Column::Throttled,
+        Column::Errors,
+    ];
+
+    /// Those of all that was done.
+    pub(super) const TOTAL: [Column; 11] = [
+        Column::Name,
+        Column::Requests,
+        Column::WrittenBytes,
+        Column::ReadBytes,
         Column::Iops,
         Column::Written,
         Column::Read,
@@ -42,21 +63,29 @@ impl Column {
             Column::P99 => "P99",
             Column::Throttled => "THROTTLED",
             Column::Errors => "ERRORS",
+            Column::Requests => "REQUESTS",
+            Column::WrittenBytes => "IN",
+            Column::ReadBytes => "OUT",
         }
     }
 
-    /// What a line has in it; nothing where there is none.
+    /// What a line has in it; `-` where that is not known.
     pub(super) fn cell(self, line: &Line) -> String {
         let figures = &line.figures;
+        let unknown = || "-".to_owned();
         match self {
+            Column::Throttled | Column::Errors if line.source == Source::Sampled => unknown(),
             Column::Name => line.name.clone(),
             Column::Iops => format!("{:.0}", figures.iops),
             Column::Written => format!("{:.1}", figures.written_mib_s),
             Column::Read => format!("{:.1}", figures.read_mib_s),
-            Column::P50 => figures.p50.map(latency).unwrap_or_default(),
-            Column::P99 => figures.p99.map(latency).unwrap_or_default(),
+            Column::P50 => figures.p50.map_or_else(unknown, latency),
+            Column::P99 => figures.p99.map_or_else(unknown, latency),
             Column::Throttled => format!("{:.0}%", 100.0 * throttled(figures)),
             Column::Errors => figures.errors.to_string(),
+            Column::Requests => figures.requests.to_string(),
+            Column::WrittenBytes => bytes(line.counts.total(Sum::WrittenBytes)),
+            Column::ReadBytes => bytes(line.counts.total(Sum::ReadBytes)),
         }
     }
 
@@ -72,6 +101,9 @@ impl Column {
             Column::P99 => y.p99.cmp(&x.p99),
             Column::Throttled => throttled(y).total_cmp(&throttled(x)),
             Column::Errors => y.errors.cmp(&x.errors),
+            Column::Requests => y.requests.cmp(&x.requests),
+            Column::WrittenBytes => y.written_mib_s.total_cmp(&x.written_mib_s),
+            Column::ReadBytes => y.read_mib_s.total_cmp(&x.read_mib_s),
         };
         by_column.then_with(|| a.name.cmp(&b.name))
     }
@@ -97,7 +129,27 @@ pub(super) fn latency(time: std::time::Duration) -> String {
 mod tests {
     use std::time::Duration;
 
+    use server::admin::Counts;
+
     use super::*;
+
+    #[test]
+    fn what_samples_do_not_tell_is_not_zero() {
+        let counts = Counts::default();
+        let figures = Figures::of(&counts, Duration::from_secs(1));
+        let mut line = Line {
+            name: "file".to_owned(),
+            session: None,
+            passed: Duration::from_secs(1),
+            counts,
+            figures,
+            source: Source::Sampled,
+        };
+        let unknown = [Column::P50, Column::P99, Column::Throttled, Column::Errors];
+        assert_eq!(unknown.map(|column| column.cell(&line)), ["-"; 4]);
+        line.source = Source::Counted;
+        assert_eq!(unknown.map(|column| column.cell(&line)), ["-", "-", "0%", "0"]);
+    }
 
     #[test]
     fn latencies_are_short() {

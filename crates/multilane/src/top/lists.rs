@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use control::BusyFile;
+use control::{BusyFile, Session};
 use insight::{Change, Figures};
 use server::admin::{Counts, Events, Scope};
 
@@ -41,8 +41,21 @@ pub(super) struct Line {
     pub(super) name: String,
     /// The session that it is, or is a channel of.
     pub(super) session: Option<u64>,
+    /// The time that its rates are of.
+    pub(super) passed: Duration,
     pub(super) counts: Counts,
     pub(super) figures: Figures,
+    /// What its figures are from.
+    pub(super) source: Source,
+}
+
+/// What figures are from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// Each request was counted.
+    Counted,
+    /// Some READs and WRITEs were remembered, by chance: nothing is known of the others, of latencies and of errors.
+    Sampled,
 }
 
 /// All lists of one change.
@@ -71,13 +84,33 @@ impl Lists {
         }
         let line = |name, session, counts: Counts| {
             let figures = Figures::of(&counts, change.passed);
-            Line { name, session, counts, figures }
+            Line { name, session, passed: change.passed, counts, figures, source: Source::Counted }
         };
         let mut lists: [Vec<Line>; List::ALL.len()] = Default::default();
         for ((list, name), (session, counts)) in found {
             lists[list].push(line(name, session, counts));
         }
         Lists { passed: change.passed, events: change.events, server: line("all".to_owned(), None, server), lists }
+    }
+
+    /// The same of all that was counted since the server started: what sessions and channels did they did since they began.
+    pub(super) fn with_ages(mut self, sessions: &[Session]) -> Self {
+        let channels = |session: &Session| {
+            let of = |id: u64, name: &str, seconds: u64| (format!("{id} {name}"), Duration::from_secs(seconds.max(1)));
+            let own = of(session.id, &session.user, session.connected_seconds);
+            let channels = session.channels.iter().map(|one| of(session.id, &one.peer, one.connected_seconds));
+            std::iter::once(own).chain(channels).collect::<Vec<_>>()
+        };
+        let ages: HashMap<String, Duration> = sessions.iter().flat_map(channels).collect();
+        for list in [List::Sessions, List::Channels] {
+            for line in &mut self.lists[list as usize] {
+                if let Some(age) = ages.get(&line.name) {
+                    line.passed = *age;
+                    line.figures = Figures::of(&line.counts, *age);
+                }
+            }
+        }
+        self
     }
 
     /// The same with files.
@@ -91,7 +124,8 @@ impl Lists {
                 ..Figures::of(&Counts::default(), self.passed)
             };
             let name = format!("{}\\{}", file.share, file.path);
-            Line { name, session: None, counts: Counts::default(), figures }
+            let (counts, passed) = (Counts::default(), self.passed);
+            Line { name, session: None, passed, counts, figures, source: Source::Sampled }
         };
         self.lists[List::Files as usize] = files.iter().map(line).collect();
         self
@@ -120,4 +154,35 @@ fn place(scope: &Scope) -> Option<(List, String, Option<u64>)> {
         Scope::Session { id, user, .. } => (List::Sessions, format!("{id} {user}"), Some(*id)),
         Scope::Channel { session, peer, .. } => (List::Channels, format!("{session} {peer}"), Some(*session)),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use server::admin::CountersRow;
+
+    use super::*;
+
+    #[test]
+    fn what_a_session_did_in_all_it_did_since_it_began() {
+        let counts = || Counts::from_parts(vec![(0, 600)], Vec::new()).unwrap();
+        let user = || "ann".to_owned();
+        let scopes = [Scope::Server, Scope::Session { id: 7, user: user(), account: user() }];
+        let rows = scopes.into_iter().map(|scope| CountersRow { scope, counts: counts() }).collect();
+        let change = Change { passed: Duration::from_secs(600), events: Events::default(), rows };
+        let session = Session {
+            id: 7,
+            user: user(),
+            account: user(),
+            dialect: String::new(),
+            cipher: None,
+            signing: String::new(),
+            peer: String::new(),
+            connected_seconds: 10,
+            idle_seconds: 0,
+            opens: 0,
+            channels: Vec::new(),
+        };
+        let lists = Lists::of(&change).with_ages(&[session]);
+        assert_eq!((lists.server.figures.iops, lists.list(List::Sessions)[0].figures.iops), (1.0, 60.0));
+    }
 }

@@ -50,6 +50,8 @@ struct Seldom {
 #[derive(Serialize)]
 struct Named {
     name: String,
+    /// The time that its rates are of.
+    seconds: f64,
     #[serde(flatten)]
     numbers: Numbers,
 }
@@ -104,7 +106,11 @@ struct OfStatus {
 impl Shown {
     pub(super) fn of(lists: &Lists) -> Self {
         let named = |list| {
-            let named = |line: &Line| Named { name: line.name.clone(), numbers: Numbers::of(line) };
+            let named = |line: &Line| Named {
+                name: line.name.clone(),
+                seconds: line.passed.as_secs_f64(),
+                numbers: Numbers::of(line),
+            };
             sorted(lists, list).into_iter().map(named).collect()
         };
         Shown {
@@ -195,10 +201,10 @@ fn sorted(lists: &Lists, list: List) -> Vec<&Line> {
 }
 
 /// A table for each list that has something.
-pub(super) fn text(lists: &Lists) -> String {
+pub(super) fn text<const COLUMNS: usize>(lists: &Lists, columns: [Column; COLUMNS]) -> String {
     let table = |heading: &'static str, lines: &[&Line]| {
-        let mut table = Table::new(Column::ALL.map(|column| column.heading(heading)));
-        lines.iter().for_each(|line| table.row(Column::ALL.map(|column| column.cell(line))));
+        let mut table = Table::new(columns.map(|column| column.heading(heading)));
+        lines.iter().for_each(|line| table.row(columns.map(|column| column.cell(line))));
         table.text()
     };
     let server = table("SERVER", &[&lists.server]);
@@ -225,6 +231,8 @@ mod tests {
         let lists = Lists::of(&change);
         let shown = Shown::of(&lists);
         assert_eq!((shown.shares[0].name.as_str(), shown.shares[0].numbers.iops), ("busy", 50.0));
-        assert!(text(&lists).contains("busy"));
+        assert!(text(&lists, Column::ALL).contains("busy"));
+        let total = text(&lists, Column::TOTAL);
+        assert!(total.contains("REQUESTS") && total.contains(" 100 "), "{total}");
     }
 }
