@@ -2,7 +2,7 @@
 
 import { read } from "./api.js";
 import { confirmed, resultPlace } from "./dialog.js";
-import { button, h, heading, named, say, visible } from "./dom.js";
+import { button, h, heading, named, say, show, visible } from "./dom.js";
 import { whole } from "./format.js";
 import { Table } from "./list.js";
 
@@ -13,7 +13,7 @@ export function accounts(main) {
     { name: "Kind", text: (account) => account.kind },
     { name: "Shares", number: true, text: (account) => whole(account.shares) },
     { name: "Users", number: true, text: (account) => whole(account.users) },
-    { name: "Multichannel", text: (account) => (account.multichannel ? "on" : "off") },
+    { name: "Multichannel", text: (account) => (account.multichannel ? "on" : account.can_multichannel ? "off" : "not for this kind") },
     { name: "Switch", make: switcher, fill: fillSwitcher },
   ], (account) => account.name, true);
   main.replaceChildren(heading("Accounts"), result, h("div", { class: "panel" }, table.element));
@@ -25,6 +25,7 @@ export function accounts(main) {
 
   function fillSwitcher(element, account) {
     element.account = account;
+    show(element, account.multichannel || account.can_multichannel);
     say(element, account.multichannel ? "Switch off" : "Switch on");
     element.setAttribute("aria-label", visible(`Switch multichannel ${account.multichannel ? "off" : "on"} for ${account.name}`));
   }

@@ -24,6 +24,7 @@ export function signInView(main, refused, entered) {
   async function submitted(event) {
     event.preventDefault();
     send.disabled = true;
+    say(send, "Signing in");
     show(problem, false);
     try {
       entered(await signIn(name.value, password.value));
@@ -34,6 +35,7 @@ export function signInView(main, refused, entered) {
       password.focus();
     } finally {
       send.disabled = false;
+      say(send, "Sign in");
     }
   }
 

@@ -8,7 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use control::{Catalog, Control, DataFolder, Error, Explain, LogFilter, Operations, Overrides, first_start};
+use control::{
+    AccountKind, Catalog, Control, DataFolder, Error, Explain, LogFilter, NewShare, Operations, Overrides, Provision,
+    Source, first_start,
+};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -301,6 +304,41 @@ fn what_is_to_be_done_is_whole_and_what_is_refused_says_why() {
         (switched.status, ann.read("/api/read/accounts")["items"][0]["multichannel"].as_bool()),
         (200, Some(true))
     );
+}
+
+#[test]
+fn accounts_and_shares_are_offered_what_they_can_have() {
+    let served = served(Fake::default());
+    let provisioned = NewShare {
+        name: "fast".parse().unwrap(),
+        account: None,
+        source: Source::Ram { bytes: 1.try_into().unwrap() },
+        read_only: false,
+        seal_required: false,
+        continuous: false,
+        access_based: false,
+        audit: Default::default(),
+        belief: Default::default(),
+        modes: Default::default(),
+        comment: String::new(),
+        limits: Default::default(),
+        provision: Some(Provision { gib: 500, iops: None, mibps: None }),
+    };
+    served.catalog.lock().create_account(&"general".parse().unwrap(), AccountKind::StorageV2).unwrap();
+    served.catalog.lock().create_share(&provisioned).unwrap();
+    served.read_catalog();
+    let ann = served.signed_in("ann");
+    let accounts = ann.read("/api/read/accounts");
+    let can = |name: &str| {
+        let all = accounts["items"].as_array().unwrap();
+        all.iter().find(|one| one["name"] == name).unwrap()["can_multichannel"].as_bool().unwrap()
+    };
+    assert_eq!((can("local"), can("general")), (true, false));
+    let limits = |name: &str| ann.operate(&json!({ "do": "change-limits", "share": "fast", name: 1_000 }));
+    let refused = limits("iops_max");
+    assert!(refused.status == 409 && refused.body.contains("leave IOPS and MiB/s of the share empty"), "{refused:?}");
+    assert!(!refused.body.contains("--iops-max") && !refused.body.contains("none"), "{refused:?}");
+    assert_eq!(limits("user_iops_max").status, 200);
 }
 
 /// The lock that programs have while they open the catalog.

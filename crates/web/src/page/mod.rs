@@ -32,7 +32,7 @@ use crate::page::recent::Recent;
 use crate::page::sessions::Sessions;
 use crate::page::sign_in::SignIn;
 use crate::page::slow::Slow;
-use crate::page::worker::Worker;
+use crate::page::worker::{Priority, Worker};
 
 pub use crate::page::source::{PageSource, PathOf};
 
@@ -109,8 +109,8 @@ impl Served {
         Ok(Served {
             readings: Flight::start("page-read", Readings { source: Arc::clone(&source), recent })?,
             slow: Flight::start("page-slow", Slow(Arc::clone(&source)))?,
-            closing: Worker::start("page-close")?,
-            changes: Worker::start("page-change")?,
+            closing: Worker::start("page-close", Priority::Low)?,
+            changes: Worker::start("page-change", Priority::Low)?,
             sign_in: SignIn::start(source.catalog.clone(), Arc::clone(&sessions))?,
             sessions,
             source,

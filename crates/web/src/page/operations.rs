@@ -56,7 +56,12 @@ impl Operation {
             Operation::CloseOpen { id } => operations.close_open(by, number(&id)?),
             Operation::ChangeLimits { share, iops_max, mibps_max, user_iops_max, user_mibps_max } => {
                 let limits = LimitChanges { iops_max, mibps_max, user_iops_max, user_mibps_max };
-                operations.change_limits(by, &share.parse::<ShareName>()?, limits)
+                let share = share.parse::<ShareName>()?;
+                let is_of_share = [iops_max, mibps_max].into_iter().flatten().any(|limit| limit.is_some());
+                if is_of_share && is_provisioned(source, &share) {
+                    return Err(limits_of_provisioned(&share, &source.of_data));
+                }
+                operations.change_limits(by, &share, limits)
             }
             Operation::SwitchMultichannel { account, on } => {
                 let to = if on { Multichannel::On } else { Multichannel::Off };
@@ -64,6 +69,21 @@ impl Operation {
             }
         }
     }
+}
+
+fn is_provisioned(source: &PageSource, share: &ShareName) -> bool {
+    source.shares.read().iter().any(|one| one.share == share.as_str() && one.provisioned.is_some())
+}
+
+/// `of_data` are the arguments that lead a command to the server's data folder.
+fn limits_of_provisioned(share: &ShareName, of_data: &str) -> Error {
+    Error::conflict(
+        format!("share {share} is provisioned: that is the limit of the share as a whole"),
+        format!(
+            "leave IOPS and MiB/s of the share empty here; those of each user may be set. What it is provisioned with is changed in a \
+             terminal, by `multilane{of_data} share update {share} --provisioned GIB`, where its account is of v2 also by --iops and --mibps"
+        ),
+    )
 }
 
 /// What is named, null or not.

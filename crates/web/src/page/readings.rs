@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::http::StatusCode;
-use control::{Account, AuditLines, Interface, OpenFile, Session};
+use control::{Account, AccountKind, AuditLines, Interface, OpenFile, Session};
 use insight::Figures;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -183,6 +183,7 @@ impl Readings {
             json!({
                 "name": account.name,
                 "kind": account.kind.as_str(),
+                "can_multichannel": account.kind == AccountKind::FileStorage,
                 "multichannel": account.multichannel == Multichannel::On,
                 "shares": account.shares,
                 "users": account.users,

@@ -32,6 +32,11 @@ const BODY_MAX: usize = 16 << 10;
 const TEXT_MAX: usize = 256;
 /// How long what is to be done waits for its turn. With what it may wait for then, it is less than who asks waits for an answer.
 const BEGINS_WITHIN: Duration = Duration::from_secs(3);
+/// How long an answer may take: less than the time after which the connection ends without one. A password takes a moment.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(9);
+const SIGN_IN_WITHIN: Duration = Duration::from_secs(8);
+/// Seconds after which who has no answer may try again.
+const AGAIN_AFTER: u64 = 2;
 const FOR_A_YEAR: &str = "private, max-age=31536000, immutable";
 
 /// The page of a server, which may not serve yet.
@@ -76,10 +81,20 @@ pub(super) fn come_again() -> Router {
 /// Keeps out who does not mean this machine, and has browsers keep to what the page may do.
 async fn guarded(request: Request, next: Next) -> Response {
     let response = match guard::check_host(&request) {
-        Ok(()) => next.run(request).await,
+        Ok(()) => in_time(ANSWERED_WITHIN, "The machine is busy: there is no answer yet.", next.run(request))
+            .await
+            .unwrap_or_else(IntoResponse::into_response),
         Err(refusal) => refusal.into_response(),
     };
     guard::secured(in_json(response))
+}
+
+/// What comes in this time, or a refusal that says `what`.
+async fn in_time<T>(time: Duration, what: &str, answer: impl Future<Output = T>) -> Result<T, Refusal> {
+    tokio::time::timeout(time, answer).await.map_err(|_| {
+        let remedy = format!("Try again in {AGAIN_AFTER} seconds.");
+        Refusal::new(StatusCode::SERVICE_UNAVAILABLE, what, remedy).again_after(AGAIN_AFTER)
+    })
 }
 
 /// What is refused before anything of ours looks at it says so in JSON, too.
@@ -130,7 +145,10 @@ async fn sign_in(State(site): State<Site>, headers: HeaderMap, body: Bytes) -> R
         return Err(no_operators(served));
     }
     let cookies = guard::shown(&headers, site.port).cookies;
-    match served.sign_in.attempt(name, password, cookies).await? {
+    let attempt = served.sign_in.attempt(name, password, cookies);
+    let outcome =
+        in_time(SIGN_IN_WITHIN, "The machine is busy: the password was not looked at in time.", attempt).await?;
+    match outcome.map_err(not_looked_at)? {
         Outcome::SignedIn(operator, keys) => {
             // The secret is told here and never again.
             let body = told(&json!({ "operator": operator, "secret": keys.secret.as_str() }))?;
@@ -152,6 +170,14 @@ async fn sign_in(State(site): State<Site>, headers: HeaderMap, body: Bytes) -> R
             let what = "The machine gives no random numbers.";
             Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, what, "See the server's log."))
         }
+    }
+}
+
+fn not_looked_at(cause: Unanswered) -> Refusal {
+    let refusal = Refusal::from(cause);
+    match cause {
+        Unanswered::Busy => Refusal { what: "Too many sign in at once.".to_owned(), ..refusal },
+        Unanswered::Ended => refusal,
     }
 }
 
@@ -305,4 +331,25 @@ fn no_operators(served: &Served) -> Refusal {
 
 fn nowhere() -> Refusal {
     Refusal::new(StatusCode::NOT_FOUND, "There is nothing here.", "Look at /.")
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::header::RETRY_AFTER;
+
+    use super::*;
+
+    #[test]
+    fn who_waits_too_long_is_told_when_to_come_again() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let never = std::future::pending::<()>();
+            let response = in_time(Duration::ZERO, "It is busy.", never).await.unwrap_err().into_response();
+            assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+            assert_eq!(response.headers()[RETRY_AFTER], "2");
+            assert_eq!(in_time(ANSWERED_WITHIN, "", async { 7 }).await, Ok(7));
+        });
+        assert_eq!(not_looked_at(Unanswered::Busy).what, "Too many sign in at once.");
+        assert!(SIGN_IN_WITHIN < ANSWERED_WITHIN && ANSWERED_WITHIN < Duration::from_secs(10));
+    }
 }

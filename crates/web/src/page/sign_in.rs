@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 use crate::flight::Unanswered;
 use crate::page::sessions::{Keys, Sessions};
 use crate::page::throttle::Throttle;
-use crate::page::worker::Worker;
+use crate::page::worker::{Priority, Worker};
 
 /// Characters of a name that are looked at: no operator's is longer.
 const NAME_MAX: usize = 64;
@@ -40,7 +40,9 @@ pub(crate) enum Outcome {
 
 impl SignIn {
     pub(crate) fn start(catalog: KnownCatalog, sessions: Arc<Mutex<Sessions>>) -> io::Result<Self> {
-        Ok(SignIn { worker: Worker::start("page-sign-in")?, catalog, throttle: Arc::default(), sessions })
+        // One password at a time, and few of them: the throttle sees to that.
+        let worker = Worker::start("page-sign-in", Priority::Normal)?;
+        Ok(SignIn { worker, catalog, throttle: Arc::default(), sessions })
     }
 
     /// Tries a name and a password, of a browser that has these cookies.

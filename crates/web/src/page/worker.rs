@@ -12,15 +12,26 @@ use crate::http::NICENESS;
 /// How many may wait.
 const WAITING_MAX: usize = 16;
 
+/// How much of the machine a thread gets where others want it, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Priority {
+    /// Less than those that serve clients.
+    Low,
+    /// As much: little is done there, and somebody waits for it.
+    Normal,
+}
+
 /// The thread. It ends when this is dropped, after what it is at.
 pub(crate) struct Worker(SyncSender<Box<dyn FnOnce() + Send>>);
 
 impl Worker {
-    pub(crate) fn start(name: &str) -> io::Result<Self> {
+    pub(crate) fn start(name: &str, priority: Priority) -> io::Result<Self> {
         let (sender, receiver) = sync_channel::<Box<dyn FnOnce() + Send>>(WAITING_MAX);
         thread::Builder::new().name(name.to_owned()).spawn(move || {
-            // Where that is not allowed it is a thread like others.
-            let _ = rustix::process::nice(NICENESS);
+            if priority == Priority::Low {
+                // Where that is not allowed it is a thread like others.
+                let _ = rustix::process::nice(NICENESS);
+            }
             receiver.into_iter().for_each(|work| work());
         })?;
         Ok(Worker(sender))
@@ -54,7 +65,7 @@ mod tests {
 
     #[test]
     fn work_is_done_in_turn_and_only_so_much_waits() {
-        let worker = Worker::start("test").unwrap();
+        let worker = Worker::start("test", Priority::Low).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let ((begun, begins), (lets, let_go)) = (mpsc::channel(), mpsc::channel::<()>());
         runtime.block_on(async {
@@ -78,7 +89,7 @@ mod tests {
 
     #[test]
     fn work_whose_asker_has_gone_is_not_done() {
-        let worker = Worker::start("test").unwrap();
+        let worker = Worker::start("test", Priority::Low).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let ((begun, begins), (lets, let_go)) = (mpsc::channel(), mpsc::channel::<()>());
         let (done, does) = mpsc::channel();
