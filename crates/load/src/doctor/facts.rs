@@ -22,6 +22,8 @@ pub struct Facts {
 pub struct Machine {
     /// Cores that this process may use.
     pub cores: usize,
+    /// The part of the last ten seconds in which something waited for a core, from 0 to 1; `None` where the kernel does not tell.
+    pub waits_for_cores: Option<f64>,
     /// Network interfaces that are up.
     pub cards: Vec<Card>,
     /// `ethtool` is installed.
@@ -116,6 +118,8 @@ pub struct Server {
     pub used: Vec<String>,
     /// The paths that its channels go, each once; none where it is on this machine.
     pub paths: Vec<Path>,
+    /// It is on this machine.
+    pub is_local: bool,
     /// From a request to its answer; the median of several.
     pub round_trip: Option<Duration>,
     /// What it tells of its interfaces.

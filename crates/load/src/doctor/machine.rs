@@ -51,6 +51,7 @@ fn by_files(root: &Path) -> Machine {
     }
     Machine {
         cores: std::thread::available_parallelism().map_or(1, usize::from),
+        waits_for_cores: text(&root.join("proc/pressure/cpu")).and_then(|text| waited(&text)),
         cards: cards(&root.join(CARDS)),
         has_ethtool: true,
         tcp_receive_max: third(kernel.join("ipv4/tcp_rmem")),
@@ -61,6 +62,12 @@ fn by_files(root: &Path) -> Machine {
         frequency_driver: text(&processors.join("cpu0/cpufreq/scaling_driver")),
         protections: Vec::new(),
     }
+}
+
+/// From `some avg10=89.82 avg60=94.37 avg300=93.22 total=12511888062`: percent, of the last ten seconds.
+fn waited(pressure: &str) -> Option<f64> {
+    let average = pressure.strip_prefix("some avg10=")?.split_whitespace().next()?;
+    average.parse::<f64>().ok().map(|percent| percent / 100.0)
 }
 
 fn cards(folder: &Path) -> Vec<Card> {
@@ -161,6 +168,10 @@ mod tests {
                 ("proc/sys/net/ipv4/tcp_rmem", "4096\t131072\t6291456\n"),
                 ("proc/sys/net/ipv4/tcp_wmem", "4096\t16384\t4194304\n"),
                 ("proc/sys/net/core/rmem_max", "212992\n"),
+                (
+                    "proc/pressure/cpu",
+                    "some avg10=25.00 avg60=1.00 avg300=0.00 total=7\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n",
+                ),
                 ("proc/sys/net/core/wmem_max", "212993\n"),
                 ("proc/sys/net/ipv4/tcp_congestion_control", "cubic\n"),
                 ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n"),
@@ -180,6 +191,7 @@ mod tests {
         assert!(!machine.cards[1].is_hardware && machine.cards[1].link_speed.is_none());
         assert_eq!((machine.tcp_receive_max, machine.tcp_send_max), (Some(6_291_456), Some(4_194_304)));
         assert_eq!(machine.asked_max, Some((212_992, 212_993)));
+        assert_eq!(machine.waits_for_cores, Some(0.25));
         assert_eq!(
             (machine.congestion.as_deref(), &machine.governors[..]),
             (Some("cubic"), &["powersave".to_owned()][..])
@@ -191,6 +203,6 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let machine = by_files(root.path());
         assert!(machine.cards.is_empty() && machine.governors.is_empty() && machine.congestion.is_none());
-        assert!(machine.cores > 0 && machine.tcp_receive_max.is_none());
+        assert!(machine.cores > 0 && machine.tcp_receive_max.is_none() && machine.waits_for_cores.is_none());
     }
 }

@@ -97,6 +97,7 @@ async fn through(
         ways: ways(&locals, &remotes),
         used,
         paths,
+        is_local: connected.channels.iter().all(|channel| leaves_by(channel, &locals) == Some(LOOPBACK)),
         round_trip,
         told,
         channels: connected.channels.len(),

@@ -1,4 +1,4 @@
-//! What TCP and the cores are set to: buffers, frequency, and how far away the server is.
+//! What TCP and the cores are set to: buffers, frequency, whether cores are free, and how far away the server is.
 
 use std::time::Duration;
 
@@ -8,16 +8,44 @@ use crate::figures;
 
 /// A longer way than this is told of.
 const NEAR: Duration = Duration::from_millis(1);
+/// Where programs wait for a core in more than this part of the time, short times tell of nothing else.
+const BUSY: f64 = 0.3;
 /// Requests in flight of a busy program, to show what a latency comes to.
 const IN_FLIGHT: f64 = 64.0;
 /// Of a buffer, what is left for data once the kernel's own bookkeeping is taken off (tcp_adv_win_scale 1).
 const WINDOW_OF_BUFFER: f64 = 0.5;
 
 pub(crate) fn findings(facts: &Facts) -> Vec<Finding> {
-    let mut findings = vec![buffers(&facts.machine, facts.server.as_ref())];
-    findings.extend(facts.server.as_ref().map(latency));
+    let machine = &facts.machine;
+    // What waits for a core takes longer, however near the server is; and nothing is far away on the same machine.
+    let told = facts.server.as_ref().filter(|server| !server.is_local && !is_busy(machine));
+    let mut findings = vec![buffers(machine, told), cores(machine)];
+    findings.extend(facts.server.as_ref().map(|server| latency(machine, server)));
     findings.push(governor(&facts.machine));
     findings
+}
+
+fn is_busy(machine: &Machine) -> bool {
+    machine.waits_for_cores.is_some_and(|part| part > BUSY)
+}
+
+fn cores(machine: &Machine) -> Finding {
+    const CHECK: &str = "cores";
+    let Some(part) = machine.waits_for_cores else {
+        let what = "Whether programs wait for cores is not told.";
+        return Finding::remark(CHECK, what, "no /proc/pressure/cpu".into());
+    };
+    let evidence =
+        format!("of the last 10 s, programs waited for one of {} cores in {:.0} %", machine.cores, part * 100.0);
+    if is_busy(machine) {
+        return Finding::note(
+            CHECK,
+            "The cores are busy: what takes long here may wait for one.",
+            evidence,
+            "look again when less runs on this machine (`top` shows what does)",
+        );
+    }
+    Finding::fine(CHECK, "There are cores free.", evidence)
 }
 
 /// A connection has at most one window on its way in a round trip.
@@ -69,7 +97,7 @@ fn buffers(machine: &Machine, server: Option<&Server>) -> Finding {
     )
 }
 
-fn latency(server: &Server) -> Finding {
+fn latency(machine: &Machine, server: &Server) -> Finding {
     const CHECK: &str = "latency";
     let Some(round_trip) = server.round_trip else {
         return Finding::remark(CHECK, "How far away the server is could not be told.", "no ECHO was answered".into());
@@ -79,7 +107,15 @@ fn latency(server: &Server) -> Finding {
         "an ECHO takes {}: at most {most} requests a second with {IN_FLIGHT} in flight",
         figures::milliseconds(round_trip)
     );
+    if server.is_local {
+        return Finding::fine(CHECK, "The server is on this machine.", evidence);
+    }
     match round_trip > NEAR {
+        true if is_busy(machine) => Finding::remark(
+            CHECK,
+            "How far away the server is cannot be told: the cores are busy, and an answer waits for one, too.",
+            evidence,
+        ),
         true => Finding::note(
             CHECK,
             "The server is far away: programs that wait for each answer are slow.",

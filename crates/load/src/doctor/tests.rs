@@ -31,6 +31,7 @@ fn card(name: &str) -> Card {
 fn machine() -> Machine {
     Machine {
         cores: 16,
+        waits_for_cores: Some(0.01),
         cards: vec![card("eth0")],
         has_ethtool: true,
         tcp_receive_max: Some(6 << 20),
@@ -87,6 +88,7 @@ fn server() -> Server {
         ways: vec![Way { name: "eth0".into(), link_speed: 10_000_000_000 }],
         used: vec!["eth0".into()],
         paths: vec![path("eth0", Some(9000))],
+        is_local: false,
         round_trip: Some(Duration::from_micros(150)),
         told: Told::Interfaces(vec![(interface("10.0.1.1"), Tried::Reached(Duration::from_micros(90)))]),
         pairs: vec![pair(4)],
@@ -119,6 +121,21 @@ fn judged(findings: &[Finding], check: &str) -> (Severity, String) {
     let worst = of_check.iter().min_by_key(|finding| finding.severity);
     let worst = worst.unwrap_or_else(|| panic!("nothing was said of {check}: {findings:#?}"));
     (worst.severity, worst.remedy.clone().unwrap_or_default())
+}
+
+#[test]
+fn want_of_a_core_is_no_distance() {
+    use Severity::{Note, Ok};
+    let of = |part, is_local| {
+        let machine = Machine { waits_for_cores: Some(part), ..machine() };
+        let server = Server { round_trip: Some(Duration::from_millis(80)), is_local, ..server() };
+        let findings = examine(&Facts { machine, server: Some(server) });
+        ["cores", "latency", "buffers"].map(|check| judged(&findings, check).0)
+    };
+    assert_eq!(of(0.0, false), [Ok, Note, Severity::Problem]);
+    assert_eq!(of(0.9, false), [Note, Note, Ok]);
+    assert_eq!(of(0.0, true), [Ok, Ok, Ok]);
+    assert_eq!(of(0.9, true), [Note, Ok, Ok]);
 }
 
 #[test]
