@@ -52,7 +52,7 @@ class Collector:
     """A collector of HTTP: `bodies` are what it has got. It refuses while it is told to."""
 
     def __init__(self):
-        self.bodies, self.refuses, self.asked = [], False, []
+        self.bodies, self.refuses, self.asked, self.answer = [], False, [], b"{}"
         collector = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -62,9 +62,9 @@ class Collector:
                 if not collector.refuses:
                     collector.bodies.append(body)
                 self.send_response(503 if collector.refuses else 200)
-                self.send_header("Content-Length", "2")
+                self.send_header("Content-Length", str(len(collector.answer)))
                 self.end_headers()
-                self.wfile.write(b"{}")
+                self.wfile.write(collector.answer)
 
             def log_message(self, *_):
                 pass
@@ -100,6 +100,7 @@ def checks(report):
         with report.check(NAME, "it is what OpenTelemetry's definitions take"):
             said = parsed(python, collector.next())
             expect(said["resource"]["service.name"] == "multilane", said["resource"])
+            expect(len(said["resource"]["service.instance.id"]) == 36 and said["resource"]["host.name"], said["resource"])
             expect(set(collector.asked) == {("/v1/metrics", "application/json")}, set(collector.asked))
         with report.check(NAME, "it has the numbers of /metrics, by the same names"):
             same(said["points"], text(server))
@@ -111,6 +112,9 @@ def checks(report):
             written = [point for point in parsed(python, collector.next())["points"] if point[0] == "multilane_written" and point[3] == {"share": server.share}]
             expect([point[4] for point in written] == [[2 * FILE_BYTES]], written)
             until(lambda: "the collector takes metrics again" in log(server), "the log does not say that they are taken again", SENT_SECONDS)
+        with report.check(NAME, "what a collector does not take of a request is told of in the log"):
+            collector.answer = b'{"partialSuccess":{"rejectedDataPoints":"3","errorMessage":"no room"}}'
+            until(lambda: "not all of them" in log(server) and "no room" in log(server), "the log does not say it", SENT_SECONDS)
         with report.check(NAME, "the end is told, too"):
             before = len(collector.bodies)
             expect(server.stop() == 0, "it did not end well")

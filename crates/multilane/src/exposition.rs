@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use control::{Error, ShareGauges};
+use insight::exposition::Sender;
 use jiff::Timestamp;
 use server::admin::Admin;
 use tracing::info;
@@ -33,11 +34,21 @@ pub(crate) fn push(
     (collector, seconds): (&Collector, u16),
     admin: Arc<dyn Admin>,
     shares: ShareGauges,
-    since: Timestamp,
+    (since, server_guid): (Timestamp, [u8; 16]),
     log: &Log,
 ) -> std::io::Result<Push> {
     info!(name: "metrics_pushed", %collector, seconds, "metrics are sent to a collector");
-    Push::start(collector.clone(), Duration::from_secs(seconds.into()), source(admin, shares, since, log))
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let sender = Sender { instance: guid(server_guid), host };
+    Push::start(collector.clone(), Duration::from_secs(seconds.into()), source(admin, shares, since, log), sender)
+}
+
+/// As GUIDs are written: the numbers of their first three parts have their lowest byte first on the wire (MS-DTYP 2.3.4).
+fn guid(bytes: [u8; 16]) -> String {
+    let [a, b, c, d, e, f, g, h, rest @ ..] = bytes;
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let parts = [&[d, c, b, a][..], &[f, e], &[h, g], &rest[..2], &rest[2..]];
+    parts.map(hex).join("-")
 }
 
 fn source(admin: Arc<dyn Admin>, shares: ShareGauges, since: Timestamp, log: &Log) -> Source {
@@ -69,6 +80,12 @@ pub(crate) fn place_of(text: &str, what: &str, examples: &str) -> Result<SocketA
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_guid_is_written_as_windows_writes_it() {
+        let bytes = std::array::from_fn(|at| at as u8);
+        assert_eq!(guid(bytes), "03020100-0504-0706-0809-0a0b0c0d0e0f");
+    }
 
     #[test]
     fn a_port_alone_is_one_of_this_machine() {

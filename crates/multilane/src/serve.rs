@@ -109,7 +109,11 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
         exposition::serve(metrics, server.admin(), gauges.clone(), since, &log);
     }
     let collector = arguments.otlp.as_ref().map(|collector| (collector, arguments.otlp_every));
-    let push = collector.map(|to| exposition::push(to, server.admin(), gauges.clone(), since, &log)).transpose();
+    let push = collector
+        .map(|to| {
+            exposition::push(to, server.admin(), gauges.clone(), (since, configuration.settings.server_guid), &log)
+        })
+        .transpose();
     let push = push.map_err(|cause| unable("start a thread to send metrics", &cause))?;
     if let Some(page) = &page {
         let recent = log.recent();

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use axum::body::Body;
+use axum::body::{Body, to_bytes};
 use axum::http::header::{CONTENT_TYPE, HOST};
 use axum::http::{Method, Request, StatusCode, Uri};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use insight::exposition::Exposition;
+use insight::exposition::{self, Exposition};
+use serde::Deserialize;
 use tokio::net::TcpStream;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
@@ -24,6 +25,8 @@ use crate::source::Source;
 /// How long a collector may take over one request, and over the last one.
 const PATIENCE: Duration = Duration::from_secs(10);
 const LAST_PATIENCE: Duration = Duration::from_secs(2);
+/// Bytes of a collector's answer that are looked at.
+const ANSWER_BYTES_MAX: usize = 16 << 10;
 /// Where OTLP has metrics, where an address says nothing else.
 const PATH: &str = "/v1/metrics";
 /// The port of OTLP/HTTP.
@@ -88,10 +91,16 @@ pub struct Push {
 
 impl Push {
     /// Begins to send what is known of a server to a collector, `every` so often. Fails where there is no thread.
-    pub fn start(collector: Collector, every: Duration, source: Source) -> io::Result<Self> {
+    pub fn start(
+        collector: Collector,
+        every: Duration,
+        source: Source,
+        identity: exposition::Sender,
+    ) -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
         let (stop, mut stopped) = oneshot::channel::<()>();
-        let mut sender = Sender { collector, source, exposition: Exposition::default(), fails: false };
+        let mut sender =
+            Sender { collector, source, identity, exposition: Exposition::default(), fails: false, refused: None };
         let thread = thread::Builder::new().name("metrics-push".to_owned()).spawn(move || {
             // Where that is not allowed it is a thread like others.
             let _ = rustix::process::nice(NICENESS);
@@ -128,8 +137,40 @@ struct Sender {
     collector: Collector,
     source: Source,
     exposition: Exposition,
+    identity: exposition::Sender,
     /// The last one was not taken.
     fails: bool,
+    /// What of the last one was not taken.
+    refused: Option<Refused>,
+}
+
+/// What a collector has not taken of a request that it took (OTLP's ExportMetricsPartialSuccess).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Refused {
+    /// As text: JSON has 64-bit numbers so. Some collectors write a number.
+    #[serde(deserialize_with = "digits")]
+    rejected_data_points: u64,
+    error_message: String,
+}
+
+/// An answer of OTLP's (ExportMetricsServiceResponse).
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Taken {
+    partial_success: Option<Refused>,
+}
+
+fn digits<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    let value = serde_json::Value::deserialize(deserializer)?;
+    let number = value.as_u64().or_else(|| value.as_str()?.parse().ok());
+    number.ok_or_else(|| serde::de::Error::custom("no count"))
+}
+
+/// What an answer says was not taken. One that is no JSON says nothing: that is no reason to send anything again.
+fn refused(answer: &[u8]) -> Option<Refused> {
+    let taken: Taken = serde_json::from_slice(answer).unwrap_or_default();
+    taken.partial_success.filter(|refused| *refused != Refused::default())
 }
 
 /// Why a request was not taken.
@@ -155,11 +196,18 @@ impl Sender {
             None => Err(NotTaken::Unmade),
         };
         match outcome {
-            Ok(()) if self.fails => {
-                self.fails = false;
-                info!(name: "metrics_pushed_again", collector = %self.collector, "the collector takes metrics again");
+            Ok(refused) => {
+                if std::mem::take(&mut self.fails) {
+                    info!(name: "metrics_pushed_again", collector = %self.collector, "the collector takes metrics again");
+                }
+                // The same is not said each minute.
+                if let Some(Refused { rejected_data_points: points, error_message: error }) = &refused
+                    && self.refused != refused
+                {
+                    warn!(name: "metrics_partly_refused", collector = %self.collector, points, error, "the collector takes metrics, but not all of them");
+                }
+                self.refused = refused;
             }
-            Ok(()) => {}
             Err(error) if !self.fails => {
                 self.fails = true;
                 warn!(name: "metrics_not_pushed", collector = %self.collector, %error, "the collector does not take metrics; they are sent again and again");
@@ -172,11 +220,12 @@ impl Sender {
         let silent = self.source.silent_shards().len();
         let observed = Arc::new(self.source.observe(silent));
         let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
-        self.exposition.otlp(&observed, now).ok()
+        self.exposition.otlp(&observed, &self.identity, now).ok()
     }
 }
 
-async fn post(collector: &Collector, body: String) -> Result<(), NotTaken> {
+/// Gives what the collector says that it has not taken.
+async fn post(collector: &Collector, body: String) -> Result<Option<Refused>, NotTaken> {
     let stream = TcpStream::connect((collector.host.as_str(), collector.port)).await?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     let connection = tokio::spawn(connection);
@@ -187,14 +236,34 @@ async fn post(collector: &Collector, body: String) -> Result<(), NotTaken> {
     let request = Request::builder().method(Method::POST).uri(&collector.path);
     let request = request.header(HOST, host).header(CONTENT_TYPE, "application/json").body(Body::from(body));
     let answer = sender.send_request(request.map_err(|_| NotTaken::Unmade)?).await;
+    let told = match answer {
+        Ok(answer) if answer.status().is_success() => {
+            // What is longer says nothing.
+            let body = to_bytes(Body::new(answer.into_body()), ANSWER_BYTES_MAX).await;
+            Ok(body.ok().and_then(|body| refused(&body)))
+        }
+        Ok(answer) => Err(NotTaken::Refused(answer.status())),
+        Err(cause) => Err(cause.into()),
+    };
     connection.abort();
-    let status = answer?.status();
-    if status.is_success() { Ok(()) } else { Err(NotTaken::Refused(status)) }
+    told
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_collector_does_not_take_is_heard() {
+        let said = |text: &str| refused(text.as_bytes()).map(|it| (it.rejected_data_points, it.error_message));
+        let partial = r#"{"partialSuccess":{"rejectedDataPoints":"7","errorMessage":"too many labels"}}"#;
+        assert_eq!(said(partial), Some((7, "too many labels".to_owned())));
+        assert_eq!(said(r#"{"partialSuccess":{"rejectedDataPoints":7}}"#), Some((7, String::new())));
+        assert_eq!(said(r#"{"partialSuccess":{"errorMessage":"old"}}"#), Some((0, "old".to_owned())), "a warning");
+        for nothing in ["", "{}", "ok", r#"{"partialSuccess":{}}"#, r#"{"partialSuccess":null}"#, "[1]"] {
+            assert_eq!(said(nothing), None, "{nothing}");
+        }
+    }
 
     #[test]
     fn a_collector_is_an_address_of_http() {

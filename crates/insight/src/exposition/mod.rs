@@ -22,6 +22,7 @@ use prometheus_client::registry::Registry;
 
 pub use self::families::{FAMILIES, Family, Kind, PREFIX, Unit};
 pub use self::observed::{LogLoss, Observed, ObservedLimits, ObservedShare, ObservedSpace};
+pub use self::otlp::Sender;
 
 use self::encode::Samples;
 use self::shares::Names;
@@ -64,9 +65,9 @@ impl Exposition {
     }
 
     /// The same numbers as the body of a request of OTLP/HTTP in JSON, as they are `now`, counted from 1970-01-01 UTC.
-    pub fn otlp(&mut self, observed: &Arc<Observed>, now: Duration) -> Result<String, fmt::Error> {
+    pub fn otlp(&mut self, observed: &Arc<Observed>, sender: &Sender, now: Duration) -> Result<String, fmt::Error> {
         let open_metrics = self.open_metrics(observed)?;
-        Ok(otlp::request(&open_metrics, observed.version, (observed.since, now)))
+        Ok(otlp::request(&open_metrics, (sender, observed.version), (observed.since, now)))
     }
 
     fn open_metrics(&mut self, observed: &Arc<Observed>) -> Result<String, fmt::Error> {

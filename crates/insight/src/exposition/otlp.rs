@@ -14,8 +14,21 @@ use crate::exposition::families::{FAMILIES, Family, Kind, PREFIX, Unit};
 const CUMULATIVE: u8 = 2;
 const SERVICE: &str = "multilane";
 
+/// Which server the numbers are of, among others that send to the same collector.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sender {
+    /// The server's GUID, which is the same across restarts.
+    pub instance: String,
+    /// The machine's name.
+    pub host: String,
+}
+
 /// The request.
-pub(super) fn request(open_metrics: &str, version: &str, (since, now): (Duration, Duration)) -> String {
+pub(super) fn request(
+    open_metrics: &str,
+    (sender, version): (&Sender, &str),
+    (since, now): (Duration, Duration),
+) -> String {
     let times = Times { since: nanos(since), now: nanos(now) };
     let mut families: Vec<Found<'_>> =
         FAMILIES.iter().map(|family| Found { family, base: family.base(), samples: Vec::new() }).collect();
@@ -25,8 +38,13 @@ pub(super) fn request(open_metrics: &str, version: &str, (since, now): (Duration
     }
     let metrics: Vec<Metric> =
         families.iter().filter(|found| !found.samples.is_empty()).map(|found| found.metric(&times)).collect();
-    let attributes =
-        [("service.name", SERVICE), ("service.version", version)].map(|(key, value)| attribute(key, value));
+    let attributes = [
+        ("service.name", SERVICE),
+        ("service.version", version),
+        ("service.instance.id", &sender.instance),
+        ("host.name", &sender.host),
+    ];
+    let attributes = attributes.map(|(key, value)| attribute(key, value));
     json!({"resourceMetrics": [{
         "resource": {"attributes": attributes},
         "scopeMetrics": [{"scope": {"name": SERVICE, "version": version}, "metrics": metrics}],
