@@ -56,7 +56,7 @@ def checks(report):
 def iops_limit(report):
     with server({SHARE: ["--iops-max", "1000"]}) as one, loaded(one, Load(SHARE)):
         found = named(report, one, "iops_limit")
-        says(found, "The share slow is at its limit of 1000 requests a second since ", "--iops-max N")
+        says(found, "The share slow has been at its limit of 1000 requests a second since ", "--iops-max N")
 
 
 def throughput_limit(report):

@@ -6,7 +6,7 @@ use std::time::Duration;
 use server::admin::{BreakView, Counts, Delayed, InterfaceView, SessionView, ShareView};
 
 use crate::history::{ChannelName, ShardTime, Slice};
-use crate::why::{About, ChannelFacts, Evidence, Neighbour, Path, SessionFacts, Shard, ShareFacts, TimeOfDay};
+use crate::why::{About, ChannelFacts, Evidence, Neighbour, Path, Plan, SessionFacts, Shard, ShareFacts, TimeOfDay};
 
 /// Sessions, and others, that are looked at: those that do most.
 const SESSIONS_MAX: usize = 256;
@@ -27,6 +27,8 @@ pub struct Now {
     pub paths: HashMap<ChannelName, Path>,
     /// For how long requests of shares have had to wait without a pause, of those that do.
     pub throttled_for: HashMap<String, Duration>,
+    /// What shares have by the catalog.
+    pub plans: HashMap<String, Plan>,
     /// Nanoseconds that signing or sealing a byte takes, by the algorithm's name.
     pub protection: BTreeMap<String, f64>,
     /// The time of the day.
@@ -137,7 +139,8 @@ impl Minute {
             }
         }
         let throttled_for = self.now.throttled_for.get(&view.name).copied();
-        ShareFacts { view: view.clone(), delayed, throttled_for }
+        let plan = self.now.plans.get(&view.name).copied().unwrap_or_default();
+        ShareFacts { view: view.clone(), delayed, throttled_for, plan }
     }
 
     /// Each holder once, as it was seen last.

@@ -80,8 +80,8 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
     let (folders, gauges, known) = (control.folders(), control.gauges(), control.catalog());
     let control = Arc::new(parking_lot::Mutex::new(control));
     let listen = server.addresses().to_vec();
-    let observer =
-        Observer::start(server.admin()).map_err(|cause| unable("start a thread to look at counters", &cause))?;
+    let observer = Observer::start(server.admin(), known.clone())
+        .map_err(|cause| unable("start a thread to look at counters", &cause))?;
     let facts = Facts {
         started,
         since,

@@ -82,6 +82,26 @@ pub struct ShareFacts {
     pub delayed: Vec<Delayed>,
     /// For how long there have been such without a pause, as far as it was looked at.
     pub throttled_for: Option<Duration>,
+    /// What it has by the catalog.
+    pub plan: Plan,
+}
+
+/// What a share has by the catalog, which says how its limits are changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// How it is provisioned, if it is.
+    pub provisioned: Option<ProvisionedBy>,
+    /// Its account has what is known of files kept in memory.
+    pub caches_metadata: bool,
+}
+
+/// How a share is provisioned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProvisionedBy {
+    /// By its size alone, which the rest follows (v1).
+    Size,
+    /// Each by itself (v2).
+    Parts,
 }
 
 /// A session, and what was done in it.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use server::admin::{Delayed, LimitOf, Rate, Sum, UsedUp};
 
-use super::evidence::{Evidence, SessionFacts, ShareFacts};
+use super::evidence::{Evidence, ProvisionedBy, SessionFacts, ShareFacts};
 use super::time::{COUNTED, Time, seconds};
 use super::{Found, Kind, percent, quoted};
 
@@ -29,10 +29,19 @@ fn of_limit(evidence: &Evidence, time: &Time, share: &ShareFacts, delayed: Delay
         (_, UsedUp::Requests) => Kind::IopsLimit,
         (_, UsedUp::Reads | UsedUp::Writes) => Kind::ThroughputLimit,
     };
-    let since = share.throttled_for.map(|ago| format!(" since {}", evidence.ends.before(ago))).unwrap_or_default();
-    let whose = whose(evidence, share, delayed.by);
     let (limit, number) = said(&rate, delayed.used_up, is_out_of_credits);
-    let found = Found::new(kind, time.budget).says(format!("{whose} at its limit of {limit}{since}.")).says(format!(
+    let way = match delayed.used_up {
+        UsedUp::Requests if delayed.by == LimitOf::Metadata => ", for what neither reads nor writes,",
+        UsedUp::Requests => "",
+        UsedUp::Reads => ", by reading,",
+        UsedUp::Writes => ", by writing,",
+    };
+    let whose = whose(evidence, share, delayed.by);
+    let at_limit = match share.throttled_for {
+        Some(ago) => format!("{whose} has been at its limit of {limit}{way} since {}.", evidence.ends.before(ago)),
+        None => format!("{whose} is at its limit of {limit}{}.", way.trim_end_matches(',')),
+    };
+    let found = Found::new(kind, time.budget).says(at_limit).says(format!(
         "{} requests had to wait for it, and waiting is {} of the time that all requests took.",
         delayed.requests,
         percent(time.budget / time.total())
@@ -70,17 +79,16 @@ fn rate(share: &ShareFacts, by: LimitOf) -> Rate {
     }
 }
 
-/// The beginning of a sentence on whose limit it is.
+/// Whose limit it is.
 fn whose(evidence: &Evidence, share: &ShareFacts, by: LimitOf) -> String {
     let name = &share.view.name;
     match by {
-        LimitOf::Share => format!("The share {name} is"),
-        LimitOf::Metadata => format!("The share {name} is, for what neither reads nor writes,"),
-        LimitOf::File => format!("A file of the share {name} is"),
-        LimitOf::Account => format!("The account {} with all its shares, {name} among them, is", share.view.account),
+        LimitOf::Share | LimitOf::Metadata => format!("The share {name}"),
+        LimitOf::File => format!("A file of the share {name}"),
+        LimitOf::Account => format!("The account {}, with {name} among its shares,", share.view.account),
         LimitOf::User => match most_delayed(evidence) {
-            Some(session) => format!("The user {} of the share {name} is", session.view.user),
-            None => format!("A user of the share {name} is"),
+            Some(session) => format!("The user {} of the share {name}", session.view.user),
+            None => format!("A user of the share {name}"),
         },
     }
 }
@@ -96,10 +104,7 @@ fn said(rate: &Rate, used_up: UsedUp, is_out_of_credits: bool) -> (String, f64) 
             let number = if is_out_of_credits { requests.baseline } else { requests.burst.max(requests.baseline) };
             (format!("{number} requests a second"), number.into())
         }
-        (UsedUp::Reads | UsedUp::Writes, _, Some(mib)) => {
-            let way = if used_up == UsedUp::Reads { "reading" } else { "writing" };
-            (format!("{mib} MiB a second, by {way}"), mib.into())
-        }
+        (UsedUp::Reads | UsedUp::Writes, _, Some(mib)) => (format!("{mib} MiB a second"), mib.into()),
         // It was changed meanwhile.
         (UsedUp::Requests, ..) => ("requests a second".to_owned(), 0.0),
         (UsedUp::Reads | UsedUp::Writes, ..) => ("bytes a second".to_owned(), 0.0),
@@ -107,22 +112,27 @@ fn said(rate: &Rate, used_up: UsedUp, is_out_of_credits: bool) -> (String, f64) 
 }
 
 fn command(share: &ShareFacts, delayed: Delayed) -> String {
-    // Files have a limit where a share is provisioned.
-    let is_provisioned = share.view.rates.file != Rate::default();
     let name = quoted(&share.view.name);
     let is_bytes = delayed.used_up != UsedUp::Requests;
-    match (delayed.by, is_provisioned) {
-        (LimitOf::Share, true) => {
-            let option = if is_bytes { "--mibps" } else { "--iops" };
-            format!("multilane share update {name} {option} N   # or --provisioned GIB, where that follows the size")
+    match (delayed.by, share.plan.provisioned) {
+        (LimitOf::Share, Some(ProvisionedBy::Size)) => {
+            format!("multilane share update {name} --provisioned GIB   # IOPS and MiB/s follow the size")
         }
-        (LimitOf::Share, false) => {
+        (LimitOf::Share, Some(ProvisionedBy::Parts)) => {
+            let option = if is_bytes { "--mibps" } else { "--iops" };
+            format!("multilane share update {name} {option} N")
+        }
+        (LimitOf::Share, None) => {
             let option = if is_bytes { "--mibps-max" } else { "--iops-max" };
             format!("multilane share update {name} {option} N   # or none")
         }
         (LimitOf::User, _) => {
             let option = if is_bytes { "--user-mibps-max" } else { "--user-iops-max" };
             format!("multilane share update {name} {option} N   # or none")
+        }
+        (LimitOf::Metadata, _) if share.plan.caches_metadata => {
+            "spread the files over several shares: each has this limit, and metadata caching, which raises it, is on"
+                .to_owned()
         }
         (LimitOf::Metadata, _) => {
             format!(

@@ -24,7 +24,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-pub use evidence::{About, ChannelFacts, Evidence, Neighbour, Path, SessionFacts, Shard, ShareFacts, TimeOfDay};
+pub use evidence::{
+    About, ChannelFacts, Evidence, Neighbour, Path, Plan, ProvisionedBy, SessionFacts, Shard, ShareFacts, TimeOfDay,
+};
 use time::Time;
 
 /// A cause explains at least this part of the time.

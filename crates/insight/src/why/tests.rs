@@ -121,7 +121,7 @@ fn evidence(all: &[Work]) -> Evidence {
         sessions: vec![session(&counts)],
         counts,
         neighbours: Vec::new(),
-        shares: vec![ShareFacts { view, delayed: Vec::new(), throttled_for: None }],
+        shares: vec![ShareFacts { view, delayed: Vec::new(), throttled_for: None, plan: Plan::default() }],
         breaks: Vec::new(),
         interfaces: Vec::new(),
         shards: ran(&[0.3, 0.2]),
@@ -184,8 +184,10 @@ fn a_fast_server_under_load_is_not_slow() {
 fn a_limit_of_requests_is_named_with_whose_it_is_and_since_when() {
     let share = Rate { requests: Some(RequestRate::steady(1000)), mib: None };
     let evidence = limited(LimitOf::Share, UsedUp::Requests, ShareRates { share, ..ShareRates::default() });
-    let parts =
-        ["The share media is at its limit of 1000 requests a second since 09:52 UTC", "share update media --iops-max"];
+    let parts = [
+        "The share media has been at its limit of 1000 requests a second since 09:52 UTC.",
+        "share update media --iops-max",
+    ];
     says(&evidence, Kind::IopsLimit, &parts);
     let evidence = limited(LimitOf::User, UsedUp::Requests, ShareRates { user: share, ..ShareRates::default() });
     says(&evidence, Kind::IopsLimit, &["The user alice of the share media", "--user-iops-max"]);
@@ -199,10 +201,32 @@ fn a_limit_of_requests_is_named_with_whose_it_is_and_since_when() {
 fn a_limit_of_bytes_and_one_of_metadata_are_told_apart() {
     let bytes = Rate { requests: None, mib: Some(50) };
     let evidence = limited(LimitOf::Share, UsedUp::Writes, ShareRates { share: bytes, ..ShareRates::default() });
-    says(&evidence, Kind::ThroughputLimit, &["50 MiB a second, by writing", "--mibps-max"]);
+    says(
+        &evidence,
+        Kind::ThroughputLimit,
+        &["has been at its limit of 50 MiB a second, by writing, since 09:52 UTC.", "--mibps-max"],
+    );
     let metadata = Rate { requests: Some(RequestRate::steady(12_000)), mib: None };
     let evidence = limited(LimitOf::Metadata, UsedUp::Requests, ShareRates { metadata, ..ShareRates::default() });
     says(&evidence, Kind::MetadataLimit, &["neither reads nor writes", "--metadata-caching on"]);
+}
+
+#[test]
+fn what_mends_a_limit_is_what_the_share_can_be_told() {
+    let rates = || ShareRates::default();
+    let of = |by, used_up, provisioned, caches_metadata| {
+        let mut evidence = limited(by, used_up, rates());
+        evidence.shares[0].plan = Plan { provisioned, caches_metadata };
+        causes(&evidence).remove(0).command
+    };
+    let share = |used_up, provisioned| of(LimitOf::Share, used_up, provisioned, true);
+    let by_size = share(UsedUp::Requests, Some(ProvisionedBy::Size));
+    assert!(by_size.contains("--provisioned GIB") && !by_size.contains("--iops"), "{by_size}");
+    assert_eq!(share(UsedUp::Reads, Some(ProvisionedBy::Parts)), "multilane share update media --mibps N");
+    assert!(share(UsedUp::Requests, None).contains("--iops-max N"));
+    let metadata = |is_on| of(LimitOf::Metadata, UsedUp::Requests, Some(ProvisionedBy::Size), is_on);
+    assert!(metadata(false).contains("--metadata-caching on"));
+    assert!(metadata(true).starts_with("spread the files over several shares"), "{}", metadata(true));
 }
 
 #[test]
@@ -211,6 +235,7 @@ fn credits_that_ran_out_are_named_before_the_limit() {
     let rate = Rate { requests: Some(requests), mib: Some(100) };
     let rates = ShareRates { share: rate, file: rate, ..ShareRates::default() };
     let mut evidence = limited(LimitOf::Share, UsedUp::Requests, rates);
+    evidence.shares[0].plan.provisioned = Some(ProvisionedBy::Parts);
     let parts = ["limit of 3000 requests a second", "credits for bursts have run out: 0 are left", "--iops N"];
     says(&evidence, Kind::BurstCredits, &parts);
     evidence.shares[0].view.credits = 5_000_000;

@@ -1,13 +1,13 @@
 //! The thread that looks at the counters every ten seconds, keeps the last minute, and says where its time went.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-use control::{Error, Explain};
-use insight::why::{About, Answer, Cause, Path, causes};
+use control::{Error, Explain, KnownCatalog, MetadataCaching, ProvisionModel, ShareRecord};
+use insight::why::{About, Answer, Cause, Path, Plan, ProvisionedBy, causes};
 use insight::{ChannelName, History, KEPT, LOOK_EVERY, Look, Minute, Now};
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -31,6 +31,7 @@ pub(crate) struct Observer {
 /// What it has seen.
 struct Observed {
     admin: Arc<dyn Admin>,
+    catalog: KnownCatalog,
     history: Mutex<History>,
     /// What signing and sealing cost: measured when that is first asked.
     protection: OnceLock<BTreeMap<String, f64>>,
@@ -38,8 +39,8 @@ struct Observed {
 
 impl Observer {
     /// Looks from now on.
-    pub(crate) fn start(admin: Arc<dyn Admin>) -> io::Result<Self> {
-        let observed = Arc::new(Observed { admin, history: Mutex::default(), protection: OnceLock::new() });
+    pub(crate) fn start(admin: Arc<dyn Admin>, catalog: KnownCatalog) -> io::Result<Self> {
+        let observed = Arc::new(Observed { admin, catalog, history: Mutex::default(), protection: OnceLock::new() });
         let (goes_on, end) = channel::<()>();
         let looks = Arc::clone(&observed);
         thread::Builder::new().name("multilane-look".to_owned()).spawn(move || {
@@ -104,6 +105,7 @@ impl Observed {
             sessions,
             interfaces: self.admin.interfaces(),
             throttled_for,
+            plans: plans(&self.catalog),
             protection: self.protection.get_or_init(machine::protection_costs).clone(),
             time: Some(machine::time_of_day()),
         };
@@ -123,6 +125,20 @@ impl Observed {
         let all = minute.busy_shares().into_iter().map(|name| judged(About::Share(name.to_owned())));
         Ok(all.max_by(|a, b| suffering(&a.1).total_cmp(&suffering(&b.1))))
     }
+}
+
+/// What shares have by the catalog.
+fn plans(catalog: &KnownCatalog) -> HashMap<String, Plan> {
+    let caching = catalog.accounts().into_iter().filter(|account| account.metadata_caching == MetadataCaching::On);
+    let caching: HashSet<String> = caching.map(|account| account.name).collect();
+    let plan = |share: ShareRecord| {
+        let provisioned = share.provisioned.map(|of| match of.model {
+            ProvisionModel::V1 => ProvisionedBy::Size,
+            ProvisionModel::V2 => ProvisionedBy::Parts,
+        });
+        (share.name, Plan { provisioned, caches_metadata: caching.contains(&share.account) })
+    };
+    catalog.shares().into_iter().map(plan).collect()
 }
 
 impl Explain for Observed {
