@@ -39,6 +39,7 @@ mod look;
 mod name;
 mod operations;
 mod operators;
+mod problems;
 mod provisioned;
 pub mod provisioning;
 mod rates;

@@ -341,6 +341,20 @@ fn accounts_and_shares_are_offered_what_they_can_have() {
     assert_eq!(limits("user_iops_max").status, 200);
 }
 
+#[test]
+fn a_disk_that_does_not_answer_is_a_problem_of_its_share() {
+    for (seconds, problems) in [(1, 0), (75, 1)] {
+        let served = served(Fake { waits: Some(Duration::from_secs(seconds)), ..Fake::default() });
+        let ann = served.signed_in("ann");
+        let overview = ann.read("/api/read/overview");
+        let told = overview["problems"].as_array().unwrap();
+        assert_eq!(told.len(), problems, "{overview}");
+        let share = ann.read("/api/read/share?name=share");
+        assert_eq!(share["problem"].is_string(), problems == 1, "{share}");
+        assert!(told.iter().all(|one| one["problem"].as_str().unwrap().contains("the first for 75 s now")));
+    }
+}
+
 /// The lock that programs have while they open the catalog.
 fn hold_catalog(served: &Served) -> std::fs::File {
     let lock = std::fs::File::options().write(true).open(served.place.path().join("catalog.lock")).unwrap();

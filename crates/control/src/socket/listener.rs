@@ -15,18 +15,17 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::Value;
-use server::admin::{Admin, ShareView};
+use server::admin::Admin;
 use tracing::{info, warn};
 
 use super::{PART_MAX, REQUEST_BYTES_MAX, Reply, Request};
+use crate::problems::hanging;
 use crate::reload::reload;
-use crate::views::{BusyFile, Interface, OpenFile, Problem, Session, Status};
+use crate::views::{BusyFile, Interface, OpenFile, Session, Status};
 use crate::{By, Control, DataFolder, Error, Operations, counters};
 
 /// Files that are told of as the busiest.
 const BUSY_FILES_MAX: usize = 200;
-/// A share is said to have a problem whose store has let a request wait for so long.
-const HANGS_AFTER: Duration = Duration::from_secs(5);
 /// How long a client may take to say what it wants, and to take the answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Connections at a time. Beyond that the one ends that has been silent for longest.
@@ -242,8 +241,7 @@ impl Desk {
 
     fn status(&self) -> Status {
         let silent_shards = self.admin.silent_shards(SHARDS_ANSWER_WITHIN);
-        let hanging = self.admin.shares().into_iter().filter_map(|share| hanging(&share));
-        let hanging: Vec<Problem> = hanging.collect();
+        let hanging = hanging(&*self.admin);
         let control = self.control.lock();
         Status {
             version: self.facts.version.to_owned(),
@@ -303,17 +301,6 @@ fn send<T: Serialize>(mut stream: &UnixStream, line: &Reply<T>) -> io::Result<()
     let mut line = serde_json::to_vec(line)?;
     line.push(b'\n');
     stream.write_all(&line)
-}
-
-/// The problem of a share whose disk does not answer.
-fn hanging(share: &ShareView) -> Option<Problem> {
-    let waits = share.waits.filter(|waits| waits.longest >= HANGS_AFTER)?;
-    let problem = format!(
-        "its disk does not answer: requests wait for it, {} of them, the first for {} s now",
-        waits.count,
-        waits.longest.as_secs()
-    );
-    Some(Problem { share: share.name.clone(), problem, served: true })
 }
 
 fn is_full(cause: &io::Error) -> bool {

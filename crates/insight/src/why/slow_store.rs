@@ -12,9 +12,6 @@ use crate::Latencies;
 /// A request that waits for the store this many seconds on average has a slow one.
 const MEAN_MIN: f64 = 0.004;
 
-/// A store hangs that has let a request wait for so long.
-const HANGS_AFTER: Duration = Duration::from_secs(5);
-
 pub(super) fn find(evidence: &Evidence, time: &Time) -> Option<Found> {
     hangs(evidence, time).or_else(|| is_slow(evidence, time))
 }
@@ -22,8 +19,7 @@ pub(super) fn find(evidence: &Evidence, time: &Time) -> Option<Found> {
 /// What waits has not ended, and may never.
 fn hangs(evidence: &Evidence, time: &Time) -> Option<Found> {
     let waits = evidence.shares.iter().filter_map(|share| Some((&share.view.name, share.view.waits?)));
-    let (share, waits) =
-        waits.max_by_key(|(_, waits)| waits.longest).filter(|(_, waits)| waits.longest >= HANGS_AFTER)?;
+    let (share, waits) = waits.max_by_key(|(_, waits)| waits.longest).filter(|(_, waits)| waits.hangs())?;
     Some(
         Found::new(Kind::SlowStore, time.store)
             .says(format!(

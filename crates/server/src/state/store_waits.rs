@@ -14,6 +14,9 @@ pub(crate) const TOLD_AFTER: Duration = Duration::from_secs(1);
 /// The log is told of what has waited for so long.
 const LOGGED_AFTER: Duration = Duration::from_secs(10);
 
+/// A store hangs that has let something wait for so long.
+const HANGS_AFTER: Duration = Duration::from_secs(5);
+
 /// What waits for the store of a share and has not ended; for its disk, with what waits for other shares on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreWait {
@@ -21,6 +24,13 @@ pub struct StoreWait {
     pub count: usize,
     /// How long the one that began first has waited.
     pub longest: Duration,
+}
+
+impl StoreWait {
+    /// Whether that is a store that hangs, and not one that is slow.
+    pub fn hangs(&self) -> bool {
+        self.longest >= HANGS_AFTER
+    }
 }
 
 /// The shares whose stores the log says to hang.

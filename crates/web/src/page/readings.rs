@@ -125,7 +125,7 @@ impl Readings {
             "memory": { "used": memory.used_bytes, "allowed": memory.allowed_bytes },
             "points": self.recent.points(after),
             "busy": busy(seen),
-            "problems": source.catalog.problems().iter().take(BUSY_MAX).collect::<Vec<_>>(),
+            "problems": source.catalog.problems_of(&*source.admin).iter().take(BUSY_MAX).collect::<Vec<_>>(),
         }))
     }
 

@@ -1,7 +1,6 @@
 //! Shares as the page shows them: what the catalog, their limits and the last two seconds say.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use control::{Problem, ShareReading, ShareRecord};
@@ -18,7 +17,7 @@ use crate::page::source::PageSource;
 pub(crate) struct Shares {
     readings: Vec<ShareReading>,
     records: HashMap<String, ShareRecord>,
-    problems: Arc<[Problem]>,
+    problems: Vec<Problem>,
     /// What was done just now, and how long that was.
     counts: HashMap<String, Counts>,
     passed: Duration,
@@ -31,7 +30,7 @@ impl Shares {
         Shares {
             readings: source.shares.read(),
             records: records.collect(),
-            problems: source.catalog.problems(),
+            problems: source.catalog.problems_of(&*source.admin),
             counts: change.map(|change| by_share(&change.rows)).unwrap_or_default(),
             passed: change.map(|change| change.passed).unwrap_or_default(),
         }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use server::admin::{
     Admin, AuditCounts, Authentication, BreakView, Configuration, CountersRow, CountersView, Counts, Events, FileView,
-    InterfaceView, MemoryUse, Multichannel, OpenView, Protection, Scope, SessionView, ShareView, Views,
+    InterfaceView, MemoryUse, Multichannel, OpenView, Protection, Rate, Scope, SessionView, ShareRates, ShareView,
+    StoreWait, Views,
 };
 
 /// Its shares have been used for so many.
@@ -21,6 +22,8 @@ pub(crate) struct Fake {
     pub(crate) reads: AtomicUsize,
     /// One of its shards does not answer.
     pub(crate) hangs: AtomicBool,
+    /// How long requests have waited for the disk of `share`.
+    pub(crate) waits: Option<Duration>,
 }
 
 impl Admin for Fake {
@@ -55,7 +58,18 @@ impl Admin for Fake {
     }
 
     fn shares(&self) -> Vec<ShareView> {
-        Vec::new()
+        let waits = self.waits.map(|longest| StoreWait { count: 3, longest });
+        let share = ShareView {
+            name: "share".to_owned(),
+            account: "local".to_owned(),
+            seal_required: false,
+            rates: ShareRates::default(),
+            account_rate: Rate::default(),
+            credits: 0,
+            delayed: Vec::new(),
+            waits,
+        };
+        waits.map(|_| share).into_iter().collect()
     }
 
     fn busy_files(&self, _: Duration, _: usize) -> Vec<FileView> {
