@@ -148,8 +148,16 @@ impl<'a> Answer<'a> {
     }
 
     fn is_missing(&self, cause: &io::Error) -> Error {
+        let place = self.folder.path().display();
+        // What a socket says whose time is over.
+        if matches!(cause.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) {
+            return Error::machine(
+                format!("the server on {place} has not answered for {} s", WAIT_MAX.as_secs()),
+                "`multilane status` says whether it runs, and which process it is: that may be stopped, or wait for a disk",
+            );
+        }
         Error::machine(
-            format!("the server on {} does not answer: {cause}", self.folder.path().display()),
+            format!("the server on {place} does not answer: {cause}"),
             "see its log; what is in the catalog takes effect when it starts again",
         )
     }
@@ -182,4 +190,24 @@ fn connect(folder: &DataFolder) -> Result<Option<UnixStream>, Error> {
 pub(crate) fn not_understood(cause: impl std::fmt::Display) -> Error {
     let remedy = "restart the server so that it is the same version as this program";
     Error::machine(format!("the server's answer is not understood: {cause}"), remedy)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_is_stopped_has_not_answered() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = DataFolder::create(place.path()).unwrap();
+        let (stream, _silent) = UnixStream::pair().unwrap();
+        stream.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+        let mut answer = Answer { folder: &folder, lines: BufReader::new(stream) };
+        let cause = answer.line().unwrap_err();
+        let told = answer.is_missing(&cause);
+        assert!(told.what().ends_with("has not answered for 30 s"), "{told}");
+        assert!(told.remedy().contains("`multilane status`") && !told.remedy().contains("catalog"), "{told}");
+        let ended = answer.is_missing(&ErrorKind::UnexpectedEof.into());
+        assert!(ended.remedy().contains("catalog"), "{ended}");
+    }
 }
