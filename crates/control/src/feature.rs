@@ -181,7 +181,8 @@ impl Features {
         self.registered_from.into_iter().flatten().filter(|from| *from > now).min()
     }
 
-    pub(crate) fn registered_from(&self, feature: Feature) -> Option<Timestamp> {
+    /// From when on `feature` is registered, if it is.
+    pub fn registered_from(&self, feature: Feature) -> Option<Timestamp> {
         let [metadata_cache, higher_handles_count] = self.registered_from;
         match feature {
             Feature::MetadataCache => metadata_cache,

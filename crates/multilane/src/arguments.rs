@@ -281,7 +281,12 @@ pub(crate) enum Switch {
 pub(crate) struct AuditLogMax(pub(crate) Option<NonZeroU64>);
 
 fn audit_log_max(text: &str) -> Result<AuditLogMax, Error> {
-    if text == "0" { Ok(AuditLogMax(None)) } else { control::parse_size(text).map(|size| AuditLogMax(Some(size))) }
+    if text == "0" {
+        return Ok(AuditLogMax(None));
+    }
+    let of_file =
+        |error: Error| Error::argument(error.what(), format!("{}; or 0, and it grows as it likes", error.remedy()));
+    control::parse_size(text).map(|size| AuditLogMax(Some(size))).map_err(of_file)
 }
 
 /// Reads how much may be kept in memory of files and names.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use clap::Subcommand;
-use control::{Error, Feature, FeatureState, Features, Region, Regions};
+use control::{Error, Feature, Features, Region, Regions};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
@@ -95,10 +95,7 @@ pub(crate) fn run(path: &Path, command: &FeaturesCommand, output: Output) -> Res
 
 fn shown(features: &Features, feature: Feature, now: Timestamp) -> Shown {
     let state = features.state(feature, now);
-    let registered_from = match state {
-        FeatureState::Registering { until } => Some(until.to_string()),
-        FeatureState::NotRegistered | FeatureState::Registered => None,
-    };
+    let registered_from = features.registered_from(feature).map(|from| from.to_string());
     Shown { name: feature.as_str(), state: state.as_str(), registered_from, gives: feature.gives() }
 }
 

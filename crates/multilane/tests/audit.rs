@@ -304,6 +304,8 @@ fn a_full_file_goes_on_in_a_new_one() {
         .output()
         .unwrap();
     assert_eq!(refused.status.code(), Some(2));
+    let error = String::from_utf8_lossy(&refused.stderr);
+    assert!(error.contains("from 1M") && error.contains("or 0"), "{error}");
     let audited = Audited::new(&["--audit-log-max", "1M"]);
     fs::write(audited.log(), vec![b'\n'; 1 << 20]).unwrap();
     audited.put_and_delete("file");

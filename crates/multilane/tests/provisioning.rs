@@ -113,6 +113,8 @@ fn features_are_registered_for_the_whole_data_folder() {
     let from: Timestamp = slow["registered_from"].as_str().unwrap().parse().unwrap();
     assert!(from > Timestamp::now() + SignedDuration::from_hours(23));
     assert_eq!(place.json(&["features", "register", &CACHE.to_lowercase()])["state"], "Registered");
+    let listed = place.json(&["features", "list"]);
+    assert!(listed[0]["registered_from"].is_string(), "it is registered: {listed}");
     assert!(place.done(&["features", "list"]).contains("Registering"));
     assert_eq!(place.json(&["account", "show", "vone"])["metadata_caching"], "on");
     assert_eq!(place.json(&["account", "update", "vone", "--metadata-caching", "off"])["metadata_caching"], "off");
@@ -292,6 +294,9 @@ fn a_share_is_limited_as_a_whole_and_for_each_user() {
     let limits = json!({"iops_max": 1000, "mibps_max": 50, "user_iops_max": 100, "user_mibps_max": 5});
     assert_eq!(made["limits"], limits);
     assert!(place.done(&["share", "list"]).contains("limited"));
+    let shown = place.done(&["share", "show", "x"]);
+    let waited = shown.lines().find(|line| line.starts_with("waited")).unwrap();
+    assert!(waited.ends_with(" -"), "no server says whether anybody has waited: {waited}");
     let fewer = place.json(&update("x --iops-max none --user-mibps-max 6"));
     let limits = json!({"iops_max": null, "mibps_max": 50, "user_iops_max": 100, "user_mibps_max": 6});
     assert_eq!(fewer["limits"], limits);

@@ -161,3 +161,12 @@ fn the_client_shows_what_powershell_shows() {
     );
     assert!(place.done(&["client", "connections", &place.at(""), "--table"]).starts_with("Server Name"));
 }
+
+#[test]
+fn a_file_that_is_not_copied_is_named() {
+    let place = Place::new();
+    let file = place.local("report.txt");
+    fs::write(&file, "text").unwrap();
+    let refused = place.refused(&["cp", file.to_str().unwrap(), &place.at("nowhere/report.txt")], 1);
+    assert!(refused.contains(&format!("not copied: {}: ", file.display())), "{refused}");
+}

@@ -186,7 +186,8 @@ async fn work(
             Ok(Became::PassedOver) => passed_over += 1,
             Err(error) => {
                 lost += 1;
-                let path = printable(&file.path);
+                let name = job.name(&file.path);
+                let path = printable(&name);
                 job.progress.say(&format!("not copied: {path}: {}\nhelp: {}", error.what(), error.remedy()));
             }
         }
@@ -247,6 +248,15 @@ impl Job {
             self.remote = joined(&self.remote, name);
         }
         Ok(Listing { files: vec![tree::item(String::new(), &facts)], ..Listing::default() })
+    }
+
+    /// What people are told of an item: its path in what is copied, or what is copied where that is one file.
+    fn name(&self, item: &str) -> String {
+        match self.direction {
+            _ if !item.is_empty() => item.to_owned(),
+            Direction::Up => self.local.display().to_string(),
+            Direction::Down => self.remote.clone(),
+        }
     }
 
     fn local(&self, item: &str) -> PathBuf {

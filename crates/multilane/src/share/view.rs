@@ -172,9 +172,10 @@ impl Shown {
         set.collect::<Vec<_>>().join(", ")
     }
 
-    /// Such as `12 for IOPS, 3 to write`.
+    /// Such as `12 for IOPS, 3 to write`; `-` where it is not known.
     fn waited(&self) -> String {
-        let Waited { for_iops, to_read, to_write, for_metadata_iops } = self.waited.unwrap_or_default();
+        let Some(waited) = self.waited else { return "-".to_owned() };
+        let Waited { for_iops, to_read, to_write, for_metadata_iops } = waited;
         let counts = [
             (for_iops, "for IOPS"),
             (for_metadata_iops, "for metadata IOPS"),
