@@ -16,6 +16,7 @@ use tracing::{info, warn};
 use crate::catalog::{
     self, BusyPolling, Catalog, Dialect, Modes, NewShare, ShareRecord, Snapshot, Source, StoredSettings,
 };
+use crate::catalog_changes;
 use crate::rates::Limits;
 use crate::served_folder::{BeforeTouch, HANGS_AFTER};
 use crate::share_gauges::{Gauge, ShareGauges};
@@ -165,6 +166,9 @@ impl Control {
         {
             info!(name: "catalog_replaced", "the catalog was replaced and is open anew: what it says now takes effect");
             self.stores.lock().drop_disks_of_others(&before.shares, &snapshot.shares);
+        }
+        if let Some(before) = &self.known {
+            catalog_changes::tell(before, &snapshot);
         }
         Ok((version, Arc::clone(self.known.insert(Arc::new(snapshot)))))
     }

@@ -28,6 +28,7 @@ mod audit_place;
 mod azure;
 mod belief;
 mod catalog;
+mod catalog_changes;
 mod control;
 mod counters;
 mod error;

@@ -26,27 +26,33 @@ use crate::admin::{
     Admin, AuditClass, AuditClasses, AuditCounts, AuditEvent, AuditMoved, AuditProof, AuditSink, Configuration, Signing,
 };
 use crate::state::audit::Audit;
+use crate::state::auditing::of_share::SET_AUDIT;
 use crate::state::shared::Shared;
 use crate::tests::testing::{OTHER_USER, Peer, Terms, USER, server_with};
 
 /// Keeps what is told.
 #[derive(Debug, Default)]
-pub(super) struct Kept(Mutex<Vec<AuditEvent>>);
+pub(super) struct Kept {
+    events: Mutex<Vec<AuditEvent>>,
+    /// What was told of changes of what is audited.
+    changes: Mutex<Vec<AuditEvent>>,
+}
 
 impl AuditSink for Kept {
     fn record(&self, event: AuditEvent) {
-        self.0.lock().push(event);
+        let kept = if event.operation == SET_AUDIT { &self.changes } else { &self.events };
+        kept.lock().push(event);
     }
 
     fn counts(&self) -> AuditCounts {
-        AuditCounts { written: self.0.lock().len() as u64, ..AuditCounts::default() }
+        AuditCounts { written: self.events.lock().len() as u64, ..AuditCounts::default() }
     }
 }
 
 impl Kept {
     /// What was told since this was asked last.
     pub(super) fn events(&self) -> Vec<AuditEvent> {
-        std::mem::take(&mut *self.0.lock())
+        std::mem::take(&mut *self.events.lock())
     }
 
     /// The same in short: the class, the command, what of it, the path and what came of it.
@@ -297,6 +303,19 @@ async fn a_stream_that_replaces_another_is_told_to_delete() {
     let told = kept.events();
     assert_eq!(told.len(), 1);
     assert_eq!((told[0].class, told[0].ids.replaced), (AuditClass::Delete, told[0].ids.file));
+}
+
+#[tokio::test]
+async fn who_has_less_audited_is_told_of() {
+    let (server, kept) = audited("none");
+    for classes in ["write,delete", "write,delete", "none"] {
+        audit(&server, classes);
+    }
+    let changes = kept.changes.lock();
+    let told: Vec<_> = changes.iter().map(|event| (event.detail.as_str(), event.class, event.actor.proof)).collect();
+    let of = |detail| (detail, AuditClass::Security, AuditProof::Operator);
+    assert_eq!(told, [of("from none to write,delete"), of("from write,delete to none")]);
+    assert!(changes.iter().all(|event| event.place.share.is_some() && event.status == 0));
 }
 
 #[tokio::test]

@@ -110,6 +110,8 @@ pub enum AuditProof {
     Ntlm,
     /// It has signed in, and says by now that it is nobody.
     Anonymous,
+    /// Who may change the catalog on this machine. The log does not know who that was.
+    Operator,
 }
 
 impl AuditProof {
@@ -119,6 +121,7 @@ impl AuditProof {
             AuditProof::Claimed => "Claimed",
             AuditProof::Ntlm => "NTLMv2",
             AuditProof::Anonymous => "Anonymous",
+            AuditProof::Operator => "Operator",
         }
     }
 }

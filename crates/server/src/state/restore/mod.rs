@@ -16,6 +16,7 @@ use store::threads;
 
 use self::open::{Unrestored, restore_one};
 use crate::resource::pool::QueueKey;
+use crate::state::auditing::of_share;
 use crate::state::configuration::Configuration;
 use crate::state::durable::{Record, ToRestore};
 use crate::state::open_id::OpenId;
@@ -50,8 +51,11 @@ impl Shared {
     pub(crate) fn give(self: &Arc<Self>, configuration: Configuration) {
         let mut state = self.durables.restoring.state.lock();
         if !state.ended {
-            state.given = Some(Arc::new(configuration));
+            let before = state.given.replace(Arc::new(configuration)).unwrap_or_else(|| self.configuration.load_full());
             self.serve(&mut state);
+            if let Some(now) = &state.given {
+                of_share::changed(self, &before, now);
+            }
         }
     }
 

@@ -1,0 +1,241 @@
+//! What the catalog says otherwise than it did when it was read before, as events of the log: names, never secrets. Whoever has changed it, by a command, on the page or
+//! by another program, the running server sees it here.
+
+use std::collections::BTreeMap;
+
+use tracing::info;
+
+use crate::catalog::{Account, Snapshot};
+use crate::{ShareRecord, StoredSettings};
+
+/// Tells the log what has changed from one reading to the next.
+pub(crate) fn tell(before: &Snapshot, now: &Snapshot) {
+    accounts(before, now);
+    users(before, now);
+    operators(before, now);
+    shares(before, now);
+    settings(&before.settings, &now.settings);
+    if before.features.registered_from != now.features.registered_from
+        || before.features.regions() != now.features.regions()
+    {
+        info!(name: "features_changed", "features of the data folder, or their regions, have changed");
+    }
+}
+
+/// What is only in the later list, what is in both, and what is only in the earlier one.
+struct Difference<'a, T> {
+    made: Vec<&'a T>,
+    kept: Vec<(&'a T, &'a T)>,
+    gone: Vec<&'a T>,
+}
+
+impl<'a, T> Difference<'a, T> {
+    fn of<K: Ord>(before: &'a [T], now: &'a [T], key: impl Fn(&'a T) -> K) -> Self {
+        let mut earlier: BTreeMap<K, &T> = before.iter().map(|one| (key(one), one)).collect();
+        let (mut made, mut kept) = (Vec::new(), Vec::new());
+        for one in now {
+            match earlier.remove(&key(one)) {
+                Some(before) => kept.push((before, one)),
+                None => made.push(one),
+            }
+        }
+        Difference { made, kept, gone: earlier.into_values().collect() }
+    }
+}
+
+/// The names of what is different.
+fn named<const COUNT: usize>(parts: [(&'static str, bool); COUNT]) -> String {
+    parts.iter().filter(|(_, is_different)| *is_different).map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
+}
+
+fn accounts(before: &Snapshot, now: &Snapshot) {
+    let found = Difference::of(&before.accounts, &now.accounts, |(account, _)| account.relative_id);
+    for (Account { name, kind, .. }, _) in found.made {
+        info!(name: "account_created", account = name, kind = kind.as_str(), "an account was made");
+    }
+    for (Account { name, .. }, _) in found.gone {
+        info!(name: "account_deleted", account = name, "an account was deleted");
+    }
+    for ((earlier, earlier_keys), (account, keys)) in found.kept {
+        let what = named([
+            ("multichannel", earlier.multichannel != account.multichannel),
+            ("metadata caching", earlier.metadata_caching != account.metadata_caching),
+        ]);
+        let name = &account.name;
+        if !what.is_empty() {
+            info!(name: "account_changed", account = name, what, "an account was changed");
+        }
+        let what = named([("key1", earlier_keys.key1 != keys.key1), ("key2", earlier_keys.key2 != keys.key2)]);
+        if !what.is_empty() {
+            info!(name: "account_key_changed", account = name, what, "an account has another key");
+        }
+    }
+}
+
+fn users(before: &Snapshot, now: &Snapshot) {
+    let found = Difference::of(&before.users, &now.users, |(user, _)| user.relative_id);
+    for (user, _) in found.made {
+        info!(name: "user_created", user = user.name, account = user.account, "a user was made");
+    }
+    for (user, _) in found.gone {
+        info!(name: "user_deleted", user = user.name, account = user.account, "a user was deleted");
+    }
+    for ((_, earlier), (user, password)) in found.kept {
+        if earlier != password {
+            info!(name: "user_password_changed", user = user.name, account = user.account, "a user has another password");
+        }
+    }
+}
+
+fn operators(before: &Snapshot, now: &Snapshot) {
+    let found = Difference::of(&before.operators, &now.operators, |(operator, _)| store::fold(&operator.name));
+    for (operator, _) in found.made {
+        info!(name: "operator_created", operator = operator.name, "an operator was made");
+    }
+    for (operator, _) in found.gone {
+        info!(name: "operator_deleted", operator = operator.name, "an operator was deleted");
+    }
+    for ((_, earlier), (operator, password)) in found.kept {
+        if earlier != password {
+            info!(name: "operator_password_changed", operator = operator.name, "an operator has another password");
+        }
+    }
+}
+
+fn shares(before: &Snapshot, now: &Snapshot) {
+    let found = Difference::of(&before.shares, &now.shares, |share| share.id);
+    for ShareRecord { name, account, .. } in found.made {
+        info!(name: "share_created", share = name, account, "a share was made");
+    }
+    for ShareRecord { name, account, .. } in found.gone {
+        info!(name: "share_deleted", share = name, account, "a share was deleted");
+    }
+    for (earlier, share) in found.kept {
+        let what = named([
+            ("name", earlier.name != share.name),
+            ("account", earlier.account != share.account),
+            ("place or quota", earlier.source != share.source),
+            ("read-only", earlier.read_only != share.read_only),
+            ("sealed", earlier.seal_required != share.seal_required),
+            ("continuous", earlier.continuous != share.continuous),
+            ("access-based", earlier.access_based != share.access_based),
+            ("belief", earlier.belief != share.belief),
+            ("modes", earlier.modes != share.modes),
+            ("comment", earlier.comment != share.comment),
+            ("provisioned", earlier.provisioned != share.provisioned),
+            ("limits", earlier.limits != share.limits),
+        ]);
+        if !what.is_empty() {
+            info!(name: "share_changed", share = share.name, what, "a share was changed");
+        }
+        if earlier.audit != share.audit {
+            let (from, to) = (earlier.audit, share.audit);
+            info!(name: "share_audit_changed", share = share.name, %from, %to, "something else of a share is audited");
+        }
+    }
+}
+
+fn settings(before: &StoredSettings, now: &StoredSettings) {
+    let what = named([
+        ("listen", before.listen != now.listen),
+        ("dialect", before.dialect_min != now.dialect_min),
+        ("signing", before.signing != now.signing),
+        ("sealing", before.sealing != now.sealing),
+        ("channels", before.channels_max != now.channels_max),
+        ("name", before.server_name != now.server_name),
+    ]);
+    if !what.is_empty() {
+        info!(name: "settings_changed", what, "settings of the server were changed");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, Write};
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
+
+    use super::*;
+    use crate::catalog::tests::ram;
+    use crate::{AccountKind, AccountName, Catalog, DataFolder, Key, ShareChanges, ShareName};
+
+    /// What is logged, as text.
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// The lines that tell of what `change` changes.
+    fn told(catalog: &mut Catalog, change: impl FnOnce(&mut Catalog)) -> Vec<String> {
+        let before = catalog.snapshot().unwrap();
+        change(catalog);
+        let (now, lines) = (catalog.snapshot().unwrap(), Lines::default());
+        let writer = lines.clone();
+        let log =
+            tracing_subscriber::fmt().with_writer(move || writer.clone()).with_ansi(false).without_time().finish();
+        tracing::subscriber::with_default(log, || tell(&before, &now));
+        let text = String::from_utf8(lines.0.lock().clone()).unwrap();
+        let said = |line: &str| line.split_once("control::catalog_changes: ").unwrap().1.to_owned();
+        text.lines().map(said).collect()
+    }
+
+    #[test]
+    fn each_change_is_told_once_by_names_and_without_secrets() {
+        const SECRET: &str = "correct horse battery";
+        let place = tempfile::tempdir().unwrap();
+        let mut catalog = Catalog::open(&DataFolder::create(place.path()).unwrap()).unwrap();
+        let (abc, one): (AccountName, ShareName) = ("abc".parse().unwrap(), "one".parse().unwrap());
+        let made = told(&mut catalog, |catalog| {
+            catalog.create_account(&abc, AccountKind::FileStorage).unwrap();
+            catalog.add_user(&"ann".parse().unwrap(), SECRET, None).unwrap();
+            catalog.create_operator(&"bob".parse().unwrap(), SECRET).unwrap();
+            catalog.create_share(&ram("one")).unwrap();
+        });
+        let parts = ["an account was made", "a user was made", "an operator was made", "a share was made"];
+        assert_eq!(made.len(), parts.len(), "{made:?}");
+        assert!(made.iter().zip(parts).all(|(line, part)| line.starts_with(part)), "{made:?}");
+        assert!(made[3].contains("share=\"one\"") && made[3].contains("account=\"abc\""), "{made:?}");
+
+        let changed = told(&mut catalog, |catalog| {
+            catalog.set_password(&"ann".parse().unwrap(), "another horse battery").unwrap();
+            catalog.set_operator_password(&"bob".parse().unwrap(), "another horse battery").unwrap();
+            let changes = ShareChanges {
+                audit: Some("write,delete".parse().unwrap()),
+                read_only: Some(true),
+                ..ShareChanges::default()
+            };
+            catalog.update_share(&one, &changes).unwrap();
+        });
+        let parts =
+            ["a user has another password", "an operator has", "a share was changed", "something else of a share"];
+        assert_eq!(changed.len(), parts.len(), "{changed:?}");
+        assert!(changed.iter().zip(parts).all(|(line, part)| line.starts_with(part)), "{changed:?}");
+        assert!(changed[2].contains("what=\"read-only\"") && changed[3].contains("to=write,delete"), "{changed:?}");
+
+        let keys = told(&mut catalog, |catalog| {
+            catalog.regenerate_key(&abc, Key::Two).unwrap();
+        });
+        assert!(keys.len() == 1 && keys[0].contains("what=\"key2\""), "{keys:?}");
+        let key = catalog.keys(&abc).unwrap().key2.clone();
+        assert!(made.iter().chain(&changed).chain(&keys).all(|line| !line.contains("horse") && !line.contains(&key)));
+
+        let gone = told(&mut catalog, |catalog| {
+            catalog.delete_share(&one).unwrap();
+            catalog.remove_user(&"ann".parse().unwrap()).unwrap();
+            catalog.delete_operator(&"bob".parse().unwrap()).unwrap();
+            catalog.delete_account(&abc).unwrap();
+        });
+        assert_eq!(gone.len(), 4, "{gone:?}");
+        assert_eq!(told(&mut catalog, |_| ()), Vec::<String>::new());
+    }
+}
