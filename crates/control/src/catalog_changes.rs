@@ -5,13 +5,17 @@ use std::collections::BTreeMap;
 
 use tracing::info;
 
-use crate::catalog::{Account, Snapshot};
+use crate::catalog::{Account, Group, Snapshot};
 use crate::{ShareRecord, StoredSettings};
+
+/// Members that an event names at most.
+const MEMBERS_TOLD_MAX: usize = 20;
 
 /// Tells the log what has changed from one reading to the next.
 pub(crate) fn tell(before: &Snapshot, now: &Snapshot) {
     accounts(before, now);
     users(before, now);
+    groups(before, now);
     operators(before, now);
     shares(before, now);
     settings(&before.settings, &now.settings);
@@ -80,9 +84,38 @@ fn users(before: &Snapshot, now: &Snapshot) {
     for (user, _) in found.gone {
         info!(name: "user_deleted", user = user.name, account = user.account, "a user was deleted");
     }
-    for ((_, earlier), (user, password)) in found.kept {
-        if earlier != password {
+    for ((earlier, earlier_password), (user, password)) in found.kept {
+        let what = named([
+            ("name", earlier.name != user.name),
+            ("disabled", earlier.disabled != user.disabled),
+            ("expiry", earlier.expires != user.expires),
+        ]);
+        if !what.is_empty() {
+            let (disabled, was) = (user.disabled, &earlier.name);
+            info!(name: "user_changed", user = user.name, account = user.account, was, what, disabled, "a user was changed");
+        }
+        if earlier_password != password {
             info!(name: "user_password_changed", user = user.name, account = user.account, "a user has another password");
+        }
+    }
+}
+
+fn groups(before: &Snapshot, now: &Snapshot) {
+    let found = Difference::of(&before.groups, &now.groups, |group| group.relative_id);
+    for Group { name, account, .. } in found.made {
+        info!(name: "group_created", group = name, account, "a group was made");
+    }
+    for Group { name, account, .. } in found.gone {
+        info!(name: "group_deleted", group = name, account, "a group was deleted");
+    }
+    for (earlier, group) in found.kept {
+        let only_in = |one: &Group, other: &Group| {
+            let members = one.members.iter().filter(|member| !other.members.contains(member));
+            members.take(MEMBERS_TOLD_MAX).cloned().collect::<Vec<_>>().join(", ")
+        };
+        if earlier.members != group.members {
+            let (added, removed) = (only_in(group, earlier), only_in(earlier, group));
+            info!(name: "group_changed", group = group.name, added, removed, "a group has other members");
         }
     }
 }
@@ -128,6 +161,9 @@ fn shares(before: &Snapshot, now: &Snapshot) {
         if !what.is_empty() {
             info!(name: "share_changed", share = share.name, what, "a share was changed");
         }
+        if before.rights.get(&share.id) != now.rights.get(&share.id) {
+            info!(name: "share_rights_changed", share = share.name, "other users and groups may connect to a share, or may do something else there");
+        }
         if earlier.audit != share.audit {
             let (from, to) = (earlier.audit, share.audit);
             info!(name: "share_audit_changed", share = share.name, %from, %to, "something else of a share is audited");
@@ -142,6 +178,7 @@ fn settings(before: &StoredSettings, now: &StoredSettings) {
         ("signing", before.signing != now.signing),
         ("sealing", before.sealing != now.sealing),
         ("channels", before.channels_max != now.channels_max),
+        ("busy-poll", before.busy_poll != now.busy_poll),
         ("name", before.server_name != now.server_name),
     ]);
     if !what.is_empty() {
@@ -158,7 +195,8 @@ mod tests {
 
     use super::*;
     use crate::catalog::tests::ram;
-    use crate::{AccountKind, AccountName, Catalog, DataFolder, Key, ShareChanges, ShareName};
+    use crate::{AccountKind, AccountName, Catalog, DataFolder, Key, ShareChanges, ShareName, UserChanges};
+    use server::admin::ShareRight;
 
     /// What is logged, as text.
     #[derive(Clone, Default)]
@@ -205,6 +243,20 @@ mod tests {
         assert_eq!(made.len(), parts.len(), "{made:?}");
         assert!(made.iter().zip(parts).all(|(line, part)| line.starts_with(part)), "{made:?}");
         assert!(made[3].contains("share=\"one\"") && made[3].contains("account=\"abc\""), "{made:?}");
+
+        let people = told(&mut catalog, |catalog| {
+            catalog.create_group(&"editors".parse().unwrap(), None).unwrap();
+            catalog.grant(&one, &"ann".parse().unwrap(), ShareRight::Read).unwrap();
+        });
+        assert_eq!(people.len(), 2, "{people:?}");
+        assert!(people[0].starts_with("a group was made") && people[1].contains("may connect"), "{people:?}");
+        let people = told(&mut catalog, |catalog| {
+            catalog.add_members(&"editors".parse().unwrap(), &["ann".parse().unwrap()]).unwrap();
+            let changes = UserChanges { disabled: Some(true), ..UserChanges::default() };
+            catalog.update_user(&"ann".parse().unwrap(), &changes).unwrap();
+        });
+        assert_eq!(people.len(), 2, "{people:?}");
+        assert!(people[0].contains("what=\"disabled\"") && people[1].contains("added=\"ann\""), "{people:?}");
 
         let changed = told(&mut catalog, |catalog| {
             catalog.set_password(&"ann".parse().unwrap(), "another horse battery").unwrap();

@@ -258,10 +258,13 @@ multilane_request_duration_seconds_bucket{le=\"+Inf\",share=\"m\",kind=\"read\"}
 
     #[test]
     fn every_kind_of_sample_is_there_as_it_was() {
-        let text = request(TEXT, "1.2.3", (Duration::from_secs(1), Duration::from_secs(2)));
+        let sender = Sender { instance: "0123".to_owned(), host: "nas".to_owned() };
+        let text = request(TEXT, (&sender, "1.2.3"), (Duration::from_secs(1), Duration::from_secs(2)));
         let said: Value = serde_json::from_str(&text).unwrap();
         let resource = &said["resourceMetrics"][0];
-        assert_eq!(resource["resource"]["attributes"][1]["value"]["stringValue"], "1.2.3");
+        for (place, value) in ["multilane", "1.2.3", "0123", "nas"].into_iter().enumerate() {
+            assert_eq!(resource["resource"]["attributes"][place]["value"]["stringValue"], value);
+        }
         let metrics = resource["scopeMetrics"][0]["metrics"].as_array().unwrap();
         let of = |name: &str| metrics.iter().find(|metric| metric["name"] == name).unwrap();
         assert_eq!(metrics.len(), 3);
