@@ -336,7 +336,7 @@ fn accounts_and_shares_are_offered_what_they_can_have() {
     assert_eq!((can("local"), can("general")), (true, false));
     let limits = |name: &str| ann.operate(&json!({ "do": "change-limits", "share": "fast", name: 1_000 }));
     let refused = limits("iops_max");
-    assert!(refused.status == 409 && refused.body.contains("leave IOPS and MiB/s of the share empty"), "{refused:?}");
+    assert!(refused.status == 409 && refused.body.contains("Leave IOPS and MiB/s of the share empty"), "{refused:?}");
     assert!(!refused.body.contains("--iops-max") && !refused.body.contains("none"), "{refused:?}");
     assert_eq!(limits("user_iops_max").status, 200);
 }
