@@ -57,6 +57,8 @@ class Size:
     local_changes: int
 
 
+# Files that are opened once, and the watches for each of them at most: a folder of a hundred has one.
+FIRST_OPENS, WATCHES_MAX = 2_000, 0.05
 SHORT, WHOLE = Size(3, 0.2, 4_000, 0, 1_200), Size(5, 1, 10_000, 100_000, 10_000)
 ON_CEPH = Size(3, 1, 500, 100_000, 0)
 
@@ -101,6 +103,8 @@ class Suite:
                     for load in loads:
                         with self.report.check(NAME, f"system calls: {share}, {load.name}"):
                             self._calls_of(server, share, load)
+                with self.report.check(NAME, f"system calls: {share}, files that are opened once are not watched"):
+                    self._watches_of_first_opens(server, share)
             self.report.server_is_well(f"{NAME}, calls", server)
 
     def _calls_of(self, server, share, load):
@@ -115,6 +119,17 @@ class Suite:
         is_met = made <= most
         self._row(share, f"{load.name}: system calls", *totals, "", "", f"none of {', '.join(calls)}" if calls else "", YES if is_met else NO)
         expect(is_met, f"{load.name}: {made:.2f} calls of what is known, {most} at most are right: {told(counted['on'])}")
+
+    def _watches_of_first_opens(self, server, share):
+        """Those of their folders are few."""
+        server.cache(True)
+        with filled(server.share_path(share) / "once", FIRST_OPENS):
+            load = walk("once", FIRST_OPENS)
+            with Counter(server.pid) as counter:
+                *_, result = self.clients.between(load, server, share, COUNTED_SECONDS, counter)
+                watches = counter.found["inotify_add_watch"] / result["ops"]
+        self._row(share, f"{load.name}: watches", "", f"{watches:.2f}", "", "", f"<= {WATCHES_MAX}", YES if watches <= WATCHES_MAX else NO)
+        expect(watches <= WATCHES_MAX, f"{watches:.2f} watches for each file that is opened once")
 
     def _counted(self, server, share, load):
         """Calls for each operation, by name, once the server may know the files."""

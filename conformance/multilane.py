@@ -35,7 +35,8 @@ class Multilane(Server):
         if not self.metadata_caching:
             self._run("account", "update", "suites", "--metadata-caching", "off")
         for user in (self.user, self.second_user):
-            self._run("user", "create", user, "--password-stdin", text=self.password + "\n")
+            # An older name of `user create`, which builds that are measured against may not know.
+            self._run("user", "add", user, "--password-stdin", text=self.password + "\n")
         if self.wanted.channels > 1:
             self._run("account", "update", "suites", "--multichannel", "on")
         for share in self.wanted.shares:

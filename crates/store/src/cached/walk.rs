@@ -72,7 +72,15 @@ impl Shared {
                     Some(learned) => learned,
                     None => return Ok(Walked::Astray),
                 },
-                None if is_last => return self.ask(way, name, usage, wait),
+                None if is_last => {
+                    let directory = Arc::clone(&way.at);
+                    let asked = self.ask(way, name, usage, wait);
+                    if matches!(asked, Err(Error::WouldBlock)) {
+                        // It is asked for again where that may wait, and was looked for once by then.
+                        self.known.unmark(directory.identity, &fold(name));
+                    }
+                    return asked;
+                }
                 None => return Ok(Walked::Astray),
             };
             match &record.leads {
