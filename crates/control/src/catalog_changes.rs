@@ -284,10 +284,11 @@ mod tests {
         let gone = told(&mut catalog, |catalog| {
             catalog.delete_share(&one).unwrap();
             catalog.remove_user(&"ann".parse().unwrap()).unwrap();
+            catalog.delete_group(&"editors".parse().unwrap()).unwrap();
             catalog.delete_operator(&"bob".parse().unwrap()).unwrap();
             catalog.delete_account(&abc).unwrap();
         });
-        assert_eq!(gone.len(), 4, "{gone:?}");
+        assert_eq!(gone.len(), 5, "{gone:?}");
         assert_eq!(told(&mut catalog, |_| ()), Vec::<String>::new());
     }
 }

@@ -222,6 +222,12 @@ impl Control {
         self.stores.lock().are_behind()
     }
 
+    /// True where the catalog cannot be read, and a time has come that it named when it was: what it says of that counts all the same.
+    pub(crate) fn is_overtaken(&self) -> bool {
+        let cannot_be_read = self.catalog.is_none() || self.is_replaced;
+        cannot_be_read && self.known.as_ref().is_some_and(|known| known.is_over(Timestamp::now()))
+    }
+
     /// The shares that the last configuration left out, and those whose folder is not as it should be.
     pub fn problems(&self) -> &[Problem] {
         &self.problems

@@ -40,7 +40,7 @@ pub fn reload(control: &Mutex<Control>, admin: &dyn Admin) -> Result<Vec<Problem
 /// Gives the server what changed about folders, of what the catalog said last.
 fn give_folders(control: &Mutex<Control>, admin: &dyn Admin) {
     let mut control = control.lock();
-    if control.is_behind()
+    if (control.is_behind() || control.is_overtaken())
         && let Some(configuration) = control.known_estate()
     {
         admin.replace(configuration);

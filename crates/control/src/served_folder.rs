@@ -268,7 +268,10 @@ impl ServedFolder {
                 Err(store::Error::Nested) => Found::Wrong(nested(path)),
                 Err(cause) => Found::Wrong(format!("the folder that took the place of {}: {cause}", path.display())),
             },
-            None => match ungivable(&self.terms).map_or_else(|| open(&self.terms, begun.quota_gib), Err) {
+            None => match ungivable(&self.terms)
+                .or_else(|| foreign(&self.terms))
+                .map_or_else(|| open(&self.terms, begun.quota_gib), Err)
+            {
                 Ok(store) => Found::Opened(store, place),
                 Err(problem) => Found::Wrong(problem),
             },
@@ -438,6 +441,19 @@ fn place(path: &Path, data: &DataFolder) -> Result<FolderKey, Unfit> {
 
 fn bytes(gib: NonZeroU32) -> u64 {
     u64::from(gib.get()) << 30
+}
+
+/// Why a folder may not be one in which all is given away: whoever has it could put something else in the place of what the server keeps in it.
+fn foreign(terms: &Terms) -> Option<String> {
+    terms.modes.owner.filter(|_| !terms.read_only)?;
+    let found = fs::metadata(&terms.path).ok()?;
+    let is_own = found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o022 == 0;
+    (!is_own).then(|| {
+        format!(
+            "with --unix-owner the folder {} itself must belong to the server's own user, and nobody else may write to it: chown and chmod it",
+            terms.path.display()
+        )
+    })
 }
 
 /// Why what is made in a folder could not be its owner's. What is made as somebody else's would be closed to whom it is meant for, and open to others.

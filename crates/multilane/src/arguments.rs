@@ -492,7 +492,7 @@ Examples:
   multilane server set dialect-min 2.0.2
   multilane server set busy-poll 200us
 
-A change counts at once in the running server: for who signs in from then on, and busy-poll for everybody.";
+A change counts at once in the running server, for who signs in from then on (busy-poll for everybody), unless the command line of `serve` says otherwise.";
 
 /// A setting and its new value.
 #[derive(Clone, Debug, Subcommand)]

@@ -35,8 +35,14 @@ pub(crate) fn run(path: &Path, command: &ServerCommand, output: Output) -> Resul
         ServerCommand::Set { setting } => {
             let (folder, mut catalog) = data::open(path)?;
             let settings = catalog.change_settings(|settings| change(settings, setting))?;
-            data::reload(&folder)?;
-            output.print(&shown(&settings), table)
+            let runs = data::reload(&folder)?.is_some();
+            output.print(&shown(&settings), table)?;
+            if runs {
+                eprintln!(
+                    "note: what the command line of the running `multilane serve` says of a setting counts before this"
+                );
+            }
+            Ok(())
         }
     }
 }

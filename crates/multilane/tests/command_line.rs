@@ -308,7 +308,7 @@ fn shares_live_and_die_without_a_server() {
     let owned = ["share", "create", "owned", "--path", path, "--unix-owner"];
     assert_eq!(place.json(&[&owned[..], &["12345:root"]].concat())["unix_owner"], json!("12345:0"));
     place.done(&["share", "delete", "owned"]);
-    for bad in ["12345", "nobody-is-called-so", "root:nobody-is-called-so", ":", ""] {
+    for bad in ["12345", "4294967295:0", "0:4294967295", "nobody-is-called-so", "root:nobody-is-called-so", ":", ""] {
         place.refused(&[&owned[..], &[bad]].concat(), 2);
     }
     fs::remove_dir(&files).unwrap();

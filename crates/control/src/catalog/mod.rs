@@ -392,9 +392,10 @@ fn room_for_one(transaction: &Transaction<'_>, table: &str, rows_max: i64) -> Re
     if rows < rows_max {
         return Ok(());
     }
+    let what = table.trim_start_matches("user_").replace('_', " ");
     Err(Error::conflict(
-        format!("there are {rows} {table}s, as many as one server takes"),
-        format!("delete a {table} first"),
+        format!("there are {rows} {what}s, as many as one server takes"),
+        format!("take a {what} away first"),
     ))
 }
 

@@ -72,11 +72,13 @@ impl Catalog {
                 Grantee::Named(name) => {
                     let who = principals::named(transaction, name)?;
                     check_grantee(&found, &who)?;
-                    super::room_for_one(transaction, "share_right", RIGHTS_MAX)?;
-                    transaction.execute(
-                        "INSERT OR REPLACE INTO share_right (share, principal, granted) VALUES (?1, ?2, ?3)",
-                        params![found.id, who.relative_id, right.name()],
-                    )?;
+                    let update = "UPDATE share_right SET granted = ?3 WHERE share = ?1 AND principal = ?2";
+                    let row = params![found.id, who.relative_id, right.name()];
+                    if transaction.execute(update, row)? == 0 {
+                        super::room_for_one(transaction, "share_right", RIGHTS_MAX)?;
+                        let insert = "INSERT INTO share_right (share, principal, granted) VALUES (?1, ?2, ?3)";
+                        transaction.execute(insert, row)?;
+                    }
                     let was_unsaid = everyone(transaction, found.id)?.is_none();
                     if was_unsaid {
                         set_everyone(transaction, found.id, None)?;

@@ -292,6 +292,10 @@ fn unix_owner(text: &str) -> Result<UnixOwner, Error> {
         }
         None => known.as_ref().map(User::primary_group_id).ok_or_else(|| missing("user", user))?,
     };
+    // That number means "as it is" to the kernel.
+    if uid == u32::MAX || gid == u32::MAX {
+        return Err(missing("user or group", text));
+    }
     Ok(UnixOwner { uid, gid })
 }
 

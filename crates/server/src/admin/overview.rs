@@ -122,20 +122,21 @@ impl Shared {
         self.polling.set(configuration.settings.busy_poll);
         self.principals.store(Arc::new(Principals::of(&configuration)));
         for session in self.sessions.all() {
-            if session.follow_principal(&configuration) {
-                if !multichannel::is_for(&configuration, &session) {
-                    session.leave_other_channels();
+            match session.follow(&configuration) {
+                Some(unserved) => {
+                    if !multichannel::is_for(&configuration, &session) {
+                        session.leave_other_channels();
+                    }
+                    self.close_unserved(unserved);
                 }
-                self.close_unserved(session.follow_shares(&configuration));
-            } else {
-                self.end_session(&session, Parting::Expelled, AuditEnd::Configuration);
+                None => self.end_session(&session, Parting::Expelled, AuditEnd::Configuration),
             }
         }
         self.close_unserved(self.durables.follow(&configuration));
     }
 
     /// Closes opens of what is served no longer.
-    fn close_unserved(self: &Arc<Self>, opens: Vec<Arc<Open>>) {
+    pub(crate) fn close_unserved(self: &Arc<Self>, opens: Vec<Arc<Open>>) {
         opens.iter().for_each(|open| open.end.say(AuditEnd::Configuration));
         self.close_on_pool(opens);
     }
@@ -245,7 +246,7 @@ fn view_open(open: &Open) -> OpenView {
         user: open.user.name.clone(),
         share: open.tree.share.to_string(),
         path,
-        access: open.granted.bits(),
+        access: open.rights().bits(),
         open_seconds: open.opened.elapsed().as_secs(),
     }
 }

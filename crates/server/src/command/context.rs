@@ -116,15 +116,20 @@ impl Reply {
 pub(crate) struct Asker {
     session: Arc<Session>,
     tree: Arc<Tree>,
+    /// What its user might do in the share when it asked.
+    right: u32,
 }
 
 impl Asker {
-    /// Refuses where the session or the tree connect has ended: what it asked for is not begun any more.
+    /// Refuses where the session or the tree connect has ended, or its user may do less in the share by now: what it asked for is not begun any more.
     pub(crate) fn check_stays(&self) -> Result<(), Status> {
         if self.session.has_ended() {
             return Err(Status::USER_SESSION_DELETED);
         }
-        if self.session.tree(self.tree.id).is_some() { Ok(()) } else { Err(Status::NETWORK_NAME_DELETED) }
+        if self.session.tree(self.tree.id).is_none() {
+            return Err(Status::NETWORK_NAME_DELETED);
+        }
+        if self.right & !self.tree.right() == 0 { Ok(()) } else { Err(Status::ACCESS_DENIED) }
     }
 }
 
@@ -172,6 +177,8 @@ pub(crate) struct Context {
     /// Whose key opened or verified the request.
     pub(crate) proof: Proof,
     pub(crate) tree: Option<Arc<Tree>>,
+    /// What the user might do in the tree's share when the request came.
+    pub(crate) right: Option<u32>,
     pub(crate) open: Option<Arc<Open>>,
     /// SessionId of the header, for the commands that come before there is a session.
     pub(crate) session_id: SessionId,
@@ -252,7 +259,8 @@ impl Context {
 
     /// Who asks, for work that is made later.
     pub(crate) fn asker(&self) -> Result<Asker, Refusal> {
-        Ok(Asker { session: Arc::clone(self.session()?), tree: Arc::clone(self.tree()?) })
+        let (session, tree) = (Arc::clone(self.session()?), Arc::clone(self.tree()?));
+        Ok(Asker { session, right: self.right.unwrap_or_else(|| tree.right()), tree })
     }
 
     /// Refuses where the session, the tree connect or the open has ended while something was waited for.

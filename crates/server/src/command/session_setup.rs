@@ -345,7 +345,11 @@ fn renew(context: &Context, user: User, token: &[u8]) -> Outcome {
     }
     tracing::info!(name: "signed_in_again", peer = %context.connection.peer, session = session.id.0, user = %user.name, anonymous = user.is_anonymous, "signed in again");
     let is_somebody = !user.is_anonymous;
-    session.user.store(user.into());
+    // Whoever waits for a turn to sign in may have been put into other groups meanwhile.
+    let configuration = context.server().configuration.load_full();
+    let principal = configuration.principals.iter().find(|principal| user.is_still(principal));
+    let now = principal.and_then(|principal| user.as_now(principal, configuration.settings.machine_sid));
+    session.user.store(now.unwrap_or(user).into());
     if is_somebody {
         check_user(context.server(), session)?;
     }
@@ -356,11 +360,18 @@ fn renew(context: &Context, user: User, token: &[u8]) -> Outcome {
 /// Ends a session whose user may no longer sign in so, and has it follow what else was changed meanwhile: whoever did that has not seen this
 /// user in it.
 fn check_user(server: &Arc<Shared>, session: &Arc<Session>) -> Result<(), Status> {
-    if session.follow_principal(&server.configuration.load()) {
-        return Ok(());
+    loop {
+        let configuration = server.configuration.load_full();
+        let Some(unserved) = session.follow(&configuration) else {
+            server.end_session(session, Parting::Expelled, AuditEnd::Configuration);
+            return Err(Status::LOGON_FAILURE);
+        };
+        server.close_unserved(unserved);
+        // What was settled by one that was replaced meanwhile may have come after what that one settled.
+        if Arc::ptr_eq(&configuration, &server.configuration.load_full()) {
+            return Ok(());
+        }
     }
-    server.end_session(session, Parting::Expelled, AuditEnd::Configuration);
-    Err(Status::LOGON_FAILURE)
 }
 
 /// A client that lost its connection names the session it had: that one ends before the new one begins, if it was the same

@@ -238,6 +238,7 @@ impl Request {
             channel,
             proof: self.proof.clone(),
             tree: None,
+            right: None,
             open: None,
             session_id: self.session_id,
             replay: self.header.flags.contains(Flags::REPLAY_OPERATION),
@@ -260,6 +261,7 @@ impl Request {
             let id = if related { tree_before.ok_or(Status::INVALID_PARAMETER)? } else { self.header.tree_id() };
             let tree = session.tree(id).ok_or(Status::NETWORK_NAME_DELETED)?;
             self.proof.check(session, SealingNeed::required_where(tree.requires_sealing()))?;
+            context.right = Some(tree.right());
             context.tree = Some(tree);
             carried.tree = Some(id);
         } else {

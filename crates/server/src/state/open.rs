@@ -8,6 +8,7 @@ use std::time::Instant;
 use store::{Kind, Node, SharePath, Store};
 use wire::command::write::WriteFlags;
 use wire::fscc::file::ModeFlags;
+use wire::security::access::DELETE;
 use wire::status::Status;
 
 use crate::resource::budgets::Held;
@@ -140,6 +141,11 @@ impl Open {
     /// Where its client closed it from, or else opened it.
     pub(crate) fn ended_from(&self) -> Option<Arc<str>> {
         self.end.caller().or(self.caller.as_ref()).cloned()
+    }
+
+    /// True where its close deletes: it was opened so, and the share's rights still leave it that.
+    pub(crate) fn deletes_on_close(&self, file: &FileOpen) -> bool {
+        file.delete_on_close.load(Ordering::Relaxed) && self.tree.right() & DELETE != 0
     }
 
     /// The file part: a pipe is no file.

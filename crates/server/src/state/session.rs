@@ -337,27 +337,11 @@ impl Session {
         Some(self.opens.lock().take_of(id))
     }
 
-    /// Lets the user be what its principal is now. False where there is none: somebody else has the name, or the secret that it signed in with
-    /// is none any more.
-    pub(crate) fn follow_principal(&self, configuration: &Configuration) -> bool {
-        loop {
-            let user = self.user.load();
-            let Some(principal) = configuration.principals.iter().find(|principal| user.is_still(principal)) else {
-                return false;
-            };
-            let Some(now) = user.as_now(principal, configuration.settings.machine_sid) else { return true };
-            let before = self.user.compare_and_swap(&user, Arc::new(now));
-            // Who has signed in again meanwhile is looked at anew.
-            if Arc::ptr_eq(&before, &user) {
-                return true;
-            }
-        }
-    }
-
-    /// Lets every tree follow the shares; those whose share is gone end. Gives their opens for closing.
-    pub(crate) fn follow_shares(&self, configuration: &Configuration) -> Vec<Arc<Open>> {
+    /// Lets the user be what its principal is now, and every tree follow the shares and what that user may do there. Gives the opens of the trees that
+    /// end, for closing. `None` where the user is none any more: somebody else has the name, or the secret that it signed in with is no secret now.
+    pub(crate) fn follow(&self, configuration: &Configuration) -> Option<Vec<Arc<Open>>> {
+        let user = self.follow_principal(configuration)?;
         let mut gone = Vec::new();
-        let user = self.user.load_full();
         self.trees.lock().retain(|id, held| {
             let tree = &held.tree;
             let share = configuration.shares.iter().find(|share| *share.name == *tree.share);
@@ -368,7 +352,21 @@ impl Session {
             stays
         });
         let mut opens = self.opens.lock();
-        gone.into_iter().flat_map(|id| opens.take_of(id)).collect()
+        Some(gone.into_iter().flat_map(|id| opens.take_of(id)).collect())
+    }
+
+    fn follow_principal(&self, configuration: &Configuration) -> Option<Arc<User>> {
+        loop {
+            let user = self.user.load_full();
+            let principal = configuration.principals.iter().find(|principal| user.is_still(principal))?;
+            let Some(now) = user.as_now(principal, configuration.settings.machine_sid) else { return Some(user) };
+            let now = Arc::new(now);
+            let before = self.user.compare_and_swap(&user, Arc::clone(&now));
+            // Who has signed in again meanwhile is looked at anew.
+            if Arc::ptr_eq(&before, &user) {
+                return Some(now);
+            }
+        }
     }
 
     /// Keeps an open. Refused once the session or the open's tree has ended, and past the bound.

@@ -64,7 +64,7 @@ impl FromStr for ShareRight {
 pub struct ShareRights {
     /// What everybody of the account has; `None` for nothing.
     pub everyone: Option<ShareRight>,
-    /// What users and groups have, by the last number of their SIDs. One with several rights has the greatest.
+    /// What users and groups have, in the order of the last numbers of their SIDs. One with several rights has the greatest.
     pub granted: Vec<(u32, ShareRight)>,
 }
 
@@ -74,9 +74,12 @@ impl ShareRights {
         ShareRights { everyone: Some(ShareRight::Full), granted: Vec::new() }
     }
 
-    /// The greatest right of who has one of these relative ids; `None` for who may not connect.
-    pub(crate) fn of(&self, mut has: impl FnMut(u32) -> bool) -> Option<ShareRight> {
-        let granted = self.granted.iter().filter(|(relative_id, _)| has(*relative_id)).map(|(_, right)| *right);
+    /// The greatest right of who has these relative ids; `None` for who may not connect.
+    pub(crate) fn of(&self, relative_ids: impl Iterator<Item = u32>) -> Option<ShareRight> {
+        let granted = relative_ids.filter_map(|id| {
+            let place = self.granted.binary_search_by_key(&id, |(granted_to, _)| *granted_to).ok()?;
+            self.granted.get(place).map(|(_, right)| *right)
+        });
         granted.chain(self.everyone).max()
     }
 }
@@ -101,18 +104,17 @@ mod tests {
 
     #[test]
     fn the_greatest_of_all_rights_counts_and_nobody_has_one_by_default() {
-        assert_eq!(ShareRights::default().of(|_| true), None);
-        assert_eq!(ShareRights::open().of(|_| false), Some(ShareRight::Full));
+        let of = |rights: &ShareRights, ids: &[u32]| rights.of(ids.iter().copied());
+        assert_eq!(of(&ShareRights::default(), &[1001]), None);
+        assert_eq!(of(&ShareRights::open(), &[]), Some(ShareRight::Full));
         let rights = ShareRights {
             everyone: None,
             granted: vec![(1001, ShareRight::Read), (1002, ShareRight::Change), (1003, ShareRight::Full)],
         };
-        assert_eq!(rights.of(|id| id < 1003), Some(ShareRight::Change));
-        assert_eq!(rights.of(|id| id == 1001), Some(ShareRight::Read));
-        assert_eq!(rights.of(|id| id == 1004), None);
-        assert_eq!(
-            ShareRights { everyone: Some(ShareRight::Read), ..rights }.of(|id| id == 1004),
-            Some(ShareRight::Read)
-        );
+        assert_eq!(of(&rights, &[1002, 1001]), Some(ShareRight::Change));
+        assert_eq!(of(&rights, &[1001]), Some(ShareRight::Read));
+        assert_eq!(of(&rights, &[1004]), None);
+        let rights = ShareRights { everyone: Some(ShareRight::Read), ..rights };
+        assert_eq!(of(&rights, &[1004]), Some(ShareRight::Read));
     }
 }

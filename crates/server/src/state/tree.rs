@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
+use arc_swap::ArcSwapOption;
 use store::Store;
 use wire::ids::TreeId;
 use wire::security::access::{self, ACCESS_SYSTEM_SECURITY, WRITE_DATA};
@@ -33,8 +34,10 @@ pub(crate) struct Tree {
     pub(crate) share: Arc<str>,
     /// The most access that the store has for an open, as its client was told.
     access_max: u32,
-    /// The most that what its user may do in the share gives one.
+    /// The most that what its user may do in the share gives one; nothing once that is none.
     right: AtomicU32,
+    /// The user as of the last change, where that was one of its groups.
+    user: ArcSwapOption<User>,
     /// Its opens may be persistent (Share.IsCA), frozen when the tree is made.
     pub(crate) is_continuous: bool,
     read_only: AtomicBool,
@@ -61,6 +64,7 @@ impl Tree {
             share: share.name.as_str().into(),
             access_max,
             right: AtomicU32::new(right.access()),
+            user: ArcSwapOption::empty(),
             is_continuous: keeps_opens && share.continuously_available,
             read_only: AtomicBool::new(share.read_only),
             seal_required: AtomicBool::new(share.seal_required),
@@ -78,6 +82,7 @@ impl Tree {
             share: "IPC$".into(),
             access_max: access::FILE_ALL,
             right: AtomicU32::new(access::FILE_ALL),
+            user: ArcSwapOption::empty(),
             is_continuous: false,
             read_only: AtomicBool::new(false),
             seal_required: AtomicBool::new(false),
@@ -108,8 +113,14 @@ impl Tree {
         granted.within(self.right() | ACCESS_SYSTEM_SECURITY)
     }
 
-    fn right(&self) -> u32 {
+    /// What its user may do in the share now.
+    pub(crate) fn right(&self) -> u32 {
         self.right.load(Ordering::Relaxed)
+    }
+
+    /// The user of an open as it is now, for who judges what others do: what the open was granted stays.
+    pub(crate) fn user_now(&self, open: &Arc<User>) -> Arc<User> {
+        self.user.load_full().unwrap_or_else(|| Arc::clone(open))
     }
 
     /// Refuses where nothing may be changed: in the share, in what it lies on, or by this user, whatever descriptors grant.
@@ -157,13 +168,20 @@ impl Tree {
 
     /// Follows a changed share, and what its user may do in it now: false where the share is no longer the one this tree was made on, or not for
     /// this user.
-    pub(crate) fn follow(&self, share: Option<&configuration::Share>, user: &User) -> bool {
+    pub(crate) fn follow(&self, share: Option<&configuration::Share>, user: &Arc<User>) -> bool {
         match (&self.backing, share) {
             (Backing::Pipes, _) => true,
             (Backing::Disk(_), None) => false,
             (Backing::Disk(store), Some(share)) => {
-                let Some(right) = user.right_on(share) else { return false };
-                self.right.store(right.access(), Ordering::Relaxed);
+                // The anonymous user goes on with what it has open, and comes at nothing else.
+                if !user.is_anonymous {
+                    let right = user.right_on(share);
+                    self.right.store(right.map_or(0, ShareRight::access), Ordering::Relaxed);
+                    self.user.store(Some(Arc::clone(user)));
+                    if right.is_none() {
+                        return false;
+                    }
+                }
                 self.read_only.store(share.read_only, Ordering::Relaxed);
                 self.seal_required.store(share.seal_required, Ordering::Relaxed);
                 self.access_based.store(share.access_based, Ordering::Relaxed);

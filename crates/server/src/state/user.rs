@@ -1,6 +1,7 @@
 //! Who a session speaks for (MS-SMB2 3.3.1.8 Session.SecurityContext).
 
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::iter;
 
 use secure::Secret;
 use wire::security::Sid;
@@ -119,7 +120,7 @@ impl User {
         if self.has_full_control() {
             return Some(ShareRight::Full);
         }
-        share.rights.of(|relative_id| UserId(relative_id) == self.id || self.groups.contains(&relative_id))
+        share.rights.of(iter::once(self.id.0).chain(self.groups.iter().copied()))
     }
 
     /// How whoever speaks has proved who that is.

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use store::{Kind, NewNode, RamStore, SharePath, Store};
-use wire::command::create::{CreateDisposition, CreateOptions};
+use tokio::task::LocalSet;
+use wire::command::create::{CreateDisposition, CreateOptions, OplockLevel};
 use wire::command::session_setup::SessionSetupFlags;
+use wire::fscc::FileClass;
 use wire::ids::FileId;
 use wire::security::access::{FILE_ALL, FILE_GENERIC_READ, FILE_GENERIC_WRITE, READ_DATA, WRITE_DAC};
 use wire::security::{Ace, AceFlags, Acl, Control, SecurityDescriptor, Sid};
@@ -162,6 +164,71 @@ async fn what_is_open_loses_what_the_share_no_longer_grants() {
     grant(&server, &[]);
     assert_eq!(peer.read(file, 0, 6).await.status(), Status::NETWORK_NAME_DELETED);
     assert_eq!(server.open_count(), 0);
+}
+
+#[tokio::test]
+async fn what_was_to_be_deleted_on_close_stays_where_the_right_to_has_gone() {
+    for left in [&[(USER_ID, ShareRight::Read)][..], &[]] {
+        let server = realm();
+        let mut peer = Peer::sign_in(&server).await;
+        let doomed = peer.create("doomed", |request| {
+            request.desired_access = FILE_ALL.into();
+            request.disposition = CreateDisposition::OPEN_IF;
+            request.options = CreateOptions::NON_DIRECTORY_FILE | CreateOptions::DELETE_ON_CLOSE;
+        });
+        let doomed = doomed.await.opened().unwrap();
+        grant(&server, left);
+        if !left.is_empty() {
+            peer.close(doomed).await;
+        }
+        grant(&server, &[(USER_ID, ShareRight::Full)]);
+        assert_eq!(peer.connect("ram").await, Status::SUCCESS);
+        let found = peer.create("doomed", |request| request.disposition = CreateDisposition::OPEN);
+        assert_eq!(found.await.status(), Status::SUCCESS, "{left:?}");
+    }
+}
+
+#[tokio::test]
+async fn who_judges_for_an_open_asks_its_user_as_it_is_now() {
+    let server = realm();
+    set_groups(&server, &[GROUP_ID]);
+    let mut peer = Peer::sign_in(&server).await;
+    let file = open(&mut peer, "of-group", READ_DATA).await.unwrap();
+    let open = peer.opened(&server, file);
+    let group = Sid::new(5, &[21, 1, 2, 3, GROUP_ID]).unwrap();
+    assert!(open.tree.user_now(&open.user).sids.contains(&group));
+    set_groups(&server, &[]);
+    assert!(!open.tree.user_now(&open.user).sids.contains(&group) && open.user.sids.contains(&group));
+}
+
+#[tokio::test]
+async fn who_waits_for_a_lease_while_the_right_goes_does_nothing() {
+    for (right, status) in [(ShareRight::Full, Status::SUCCESS), (ShareRight::Read, Status::ACCESS_DENIED)] {
+        let all = async {
+            let server = realm();
+            let mut peer = Peer::sign_in(&server).await;
+            let mut holder = Peer::sign_in_as(&server, Terms { user: OTHER_USER, ..Terms::default() }).await;
+            let source = open(&mut peer, "source", FILE_ALL).await.unwrap();
+            let held = holder.create("target", |request| {
+                request.disposition = CreateDisposition::OPEN_IF;
+                request.oplock_level = OplockLevel::BATCH;
+            });
+            let held = held.await.opened().unwrap();
+            let mut message = peer.name_message(source, FileClass::RENAME, "target", true);
+            peer.sign(&mut message);
+            peer.process(&mut message).unwrap();
+            tokio::task::yield_now().await;
+            let rights = ShareRights { everyone: None, granted: vec![(USER_ID, right), (1002, ShareRight::Full)] };
+            change(&server, |configuration| configuration.shares[0].rights = rights);
+            holder.close(held).await;
+            let mut answer = peer.receive().await;
+            while answer.status() == Status::PENDING {
+                answer = peer.receive().await;
+            }
+            assert_eq!(answer.status(), status);
+        };
+        LocalSet::new().run_until(all).await;
+    }
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rustix::fd::AsFd;
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Statx, Uid};
 use rustix::io::Errno;
+use rustix::process::geteuid;
 
 use crate::directory::cache::Did;
 use crate::directory::calls::{fchmod, fchown, mkdirat, openat, unlinkat};
@@ -80,7 +81,19 @@ fn make(volume: &Arc<Volume>, folder: &Folder<'_>, disk: &[u8], kind: Kind) -> R
             nameless.note_made(fd.as_fd());
         }
     }
-    OpenFile::new(volume, fd, reach, disk.starts_with(b".")).inspect_err(|_| unlink(volume, folder, disk, kind))
+    let made =
+        OpenFile::new(volume, fd, reach, disk.starts_with(b".")).inspect_err(|_| unlink(volume, folder, disk, kind))?;
+    if kind == Kind::Directory && volume.owner.is_some() {
+        check_made_here(&made)?;
+    }
+    Ok(made)
+}
+
+/// Refuses a directory that is not the one which was just made: it was opened by its name, and who owns the directory above may have put another in
+/// its place, which is not to be given away. Nobody else can make one that is the server's own and half made.
+fn check_made_here(made: &OpenFile) -> Result<(), Error> {
+    let found = made.opened.lock().as_deref().copied().map_or_else(|| made.stat(), Ok)?;
+    if found.stx_uid == geteuid().as_raw() && is_unfinished(&found) { Ok(()) } else { Err(Error::Denied) }
 }
 
 fn removal(is_directory: bool) -> AtFlags {

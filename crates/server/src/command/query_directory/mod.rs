@@ -255,8 +255,9 @@ impl Query {
                 let path = file.path.now().join(name);
                 let (descriptors, share) = (&self.server.descriptors, &self.open.tree.share);
                 let at = At { store: &*self.store, node: &*node, path: &path };
-                let own = || Ok(descriptors.rights(at, share, &self.open.user, Reading::Whole)?);
-                may_look(&self.open.user, self.open.tree.access_max(), access::FILE_GENERIC_READ, &own)
+                let user = self.open.tree.user_now(&self.open.user);
+                let own = || Ok(descriptors.rights(at, share, &user, Reading::Whole)?);
+                may_look(&user, self.open.tree.access_max(), access::FILE_GENERIC_READ, &own)
             }
             Ok(None) | Err(_) => false,
         }

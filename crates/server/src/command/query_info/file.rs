@@ -49,7 +49,7 @@ pub(super) async fn query(context: &Context, request: &QueryInfoRequest<'_>) -> 
     }
     match class {
         // MS-FSA 2.1.5.12.1.
-        FileClass::ACCESS => Ok(room.reply(|out| Access { access: open.granted.bits() }.encode(out))),
+        FileClass::ACCESS => Ok(room.reply(|out| Access { access: open.rights().bits() }.encode(out))),
         // MS-FSA 2.1.5.12.23, 2.1.5.12.18, 2.1.5.12.2, 2.1.5.12.4, 2.1.5.12.30.
         FileClass::POSITION => Ok(room.reply(|out| position(file).encode(out))),
         FileClass::MODE => Ok(room.reply(|out| mode(file).encode(out))),
@@ -203,7 +203,7 @@ impl Known {
             standard: self.standard(file),
             internal: Internal { file_id: self.metadata.identity.file },
             ea: Ea { ea_size: self.ea_bytes },
-            access: Access { access: open.granted.bits() },
+            access: Access { access: open.rights().bits() },
             position: position(file),
             mode: mode(file),
             alignment: Alignment::default(),

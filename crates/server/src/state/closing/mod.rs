@@ -90,7 +90,7 @@ impl WaitsFor {
 impl Closing {
     pub(crate) fn new(open: Arc<Open>) -> Self {
         let deletes = match &open.target {
-            Target::File(file) if file.delete_on_close.load(Ordering::Relaxed) => Some(file.file.begin_deleting()),
+            Target::File(file) if open.deletes_on_close(file) => Some(file.file.begin_deleting()),
             Target::File(_) | Target::Pipe(_) => None,
         };
         let closed = Box::new(|_| ());
@@ -194,7 +194,7 @@ fn begin(open: &Open, file: &FileOpen) -> Step {
     if !open.begin_closing() {
         return Step::Done;
     }
-    let deletes = file.delete_on_close.load(Ordering::Relaxed);
+    let deletes = open.deletes_on_close(file);
     let file_goes = deletes || file.file.is_delete_pending(open.id, &file.stream_name());
     file.durability.closed(open.id);
     // What was to go goes though the server is killed meanwhile, so its record is there until then. Where files have no births one that is left
@@ -207,7 +207,7 @@ fn begin(open: &Open, file: &FileOpen) -> Step {
 }
 
 fn leave(server: &Arc<Shared>, open: &Open, file: &FileOpen, is_recorded: bool) -> Step {
-    let deletes = file.delete_on_close.load(Ordering::Relaxed);
+    let deletes = open.deletes_on_close(file);
     if file.has_written.load(Ordering::Relaxed) {
         breaks::looks_different(server, open);
     }

@@ -286,7 +286,8 @@ impl Durables {
             };
             let share = configuration.shares.iter().find(|share| *share.name == *open.tree.share);
             let changed = open.user.as_now(principal, configuration.settings.machine_sid);
-            !open.tree.follow(share, changed.as_ref().unwrap_or(&open.user))
+            let user = changed.map_or_else(|| Arc::clone(&open.user), Arc::new);
+            !open.tree.follow(share, &user)
         })
     }
 }

@@ -16,6 +16,7 @@ use super::log::Noted;
 use crate::state::authorization::may_look;
 use crate::state::descriptors::{At, Descriptor, Descriptors, Reading, Rights};
 use crate::state::open::Open;
+use crate::state::user::User;
 
 /// How many names are looked at before others have their turn.
 const LOOKS_AT_ONCE: usize = 64;
@@ -30,6 +31,7 @@ pub(crate) struct Sight {
     gone: Arc<Gone>,
     descriptors: Arc<Descriptors>,
     open: Arc<Open>,
+    user: Arc<User>,
     watched: Arc<dyn Node>,
     path: SharePath,
     by_access: bool,
@@ -71,6 +73,7 @@ impl Sight {
             gone: Arc::clone(&watches.gone),
             descriptors: Arc::clone(&watches.descriptors),
             open: Arc::clone(open),
+            user: open.tree.user_now(&open.user),
             watched: Arc::clone(&file.node),
             path: SharePath::clone(&file.path.now()),
             by_access: open.tree.lists_by_access(),
@@ -146,14 +149,14 @@ impl Sight {
                 let read = |store: &Arc<dyn Store>| {
                     let at = At { store: &**store, node: &**node, path: &place.path };
                     let share = &self.open.tree.share;
-                    self.descriptors.rights(at, share, &self.open.user, Reading::Whole).ok()
+                    self.descriptors.rights(at, share, &self.user, Reading::Whole).ok()
                 };
                 store.and_then(read)
             }
             (Before::One(former), None) => {
                 place.directory = former.identity;
                 place.stays = false;
-                Some(Descriptor::of_stored(former.descriptor.as_deref(), former.kind).rights(&self.open.user))
+                Some(Descriptor::of_stored(former.descriptor.as_deref(), former.kind).rights(&self.user))
             }
             // It is there, and another one was: which is meant cannot be told.
             (Before::One(_), Some(_)) | (Before::Nothing, None) | (Before::Unknown, _) => None,
@@ -168,7 +171,7 @@ impl Sight {
 
     fn may_see(&self, rights: Rights) -> bool {
         let desired = if self.by_access { FILE_GENERIC_READ } else { READ_DATA };
-        may_look(&self.open.user, self.open.tree.access_max(), desired, &|| Ok(rights))
+        may_look(&self.user, self.open.tree.access_max(), desired, &|| Ok(rights))
     }
 }
 
