@@ -7,7 +7,7 @@ use server::admin::{ShareRight, ShareRights};
 
 use super::principals::{self, Kind};
 use super::settings::wrong_in;
-use super::{Catalog, share_rows, shares};
+use super::{Catalog, shares};
 use crate::{Error, ShareName, UserName};
 
 /// Rights on one server.
@@ -160,9 +160,11 @@ fn grants(connection: &Connection, share: &shares::ShareRecord) -> Result<Grants
 /// The rights of all shares, by their numbers.
 pub(super) fn all(connection: &Connection) -> Result<HashMap<i64, ShareRights>, Error> {
     let mut rights = HashMap::new();
-    for share in share_rows::all(connection)? {
-        let everyone = everyone(connection, share.id)?.unwrap_or(Some(BEFORE_ANY));
-        rights.insert(share.id, ShareRights { everyone, granted: Vec::new() });
+    let mut select = connection.prepare("SELECT id, everyone FROM share")?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        let everyone = said_of_everyone(row.get(1)?)?.unwrap_or(Some(BEFORE_ANY));
+        rights.insert(row.get(0)?, ShareRights { everyone, granted: Vec::new() });
     }
     let mut select =
         connection.prepare("SELECT share, principal, granted FROM share_right ORDER BY share, principal")?;
@@ -177,8 +179,12 @@ pub(super) fn all(connection: &Connection) -> Result<HashMap<i64, ShareRights>, 
 /// What everybody has; `None` where that was never said.
 fn everyone(connection: &Connection, share: i64) -> Result<Option<Option<ShareRight>>, Error> {
     let select = "SELECT everyone FROM share WHERE id = ?1";
-    let said: Option<String> = connection.query_row(select, [share], |row| row.get(0)).optional()?.flatten();
-    match said.as_deref() {
+    said_of_everyone(connection.query_row(select, [share], |row| row.get(0)).optional()?.flatten())
+}
+
+/// What the column says; `None` where nothing was ever said.
+fn said_of_everyone(word: Option<String>) -> Result<Option<Option<ShareRight>>, Error> {
+    match word.as_deref() {
         None => Ok(None),
         Some(NONE) => Ok(Some(None)),
         Some(word) => right(word).map(|right| Some(Some(right))),
