@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn an_import_downward_is_allowed() {
         let imports = of(&[ROOT, ("net.rs", "use crate::state::Session;"), ("state.rs", "")]);
-        assert_eq!(upward(&imports), Tally { passed: LAYERS.len() as u64, failed: 0 });
+        assert_eq!(upward(&imports), Tally::new(LAYERS.len() as u64, 0));
     }
 
     #[test]
@@ -292,7 +292,7 @@ mod tests {
             let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
             circles("server", &of(&files))
         };
-        assert_eq!(circle(CIRCLE_FILES_MAX), Tally { passed: 1, failed: 0 });
-        assert_eq!(circle(CIRCLE_FILES_MAX + 1), Tally { passed: 0, failed: 1 });
+        assert_eq!(circle(CIRCLE_FILES_MAX), Tally::new(1, 0));
+        assert_eq!(circle(CIRCLE_FILES_MAX + 1), Tally::new(0, 1));
     }
 }

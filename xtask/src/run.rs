@@ -6,22 +6,32 @@ use std::ops::{Add, AddAssign};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// How many checks passed and failed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// How many checks passed and failed, and what was printed of those that failed where they are many.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) passed: u64,
     pub(crate) failed: u64,
+    pub(crate) failures: Vec<String>,
 }
 
 impl Tally {
+    pub(crate) fn new(passed: u64, failed: u64) -> Self {
+        Self { passed, failed, failures: Vec::new() }
+    }
+
+    /// A line that says what failed and is counted elsewhere.
+    fn noted(line: &str) -> Self {
+        Self { failures: vec![line.to_owned()], ..Self::default() }
+    }
+
     /// One check that failed.
     pub(crate) fn failure() -> Self {
-        Self { passed: 0, failed: 1 }
+        Self::new(0, 1)
     }
 
     /// One check.
     pub(crate) fn of(passed: bool) -> Self {
-        Self { passed: u64::from(passed), failed: u64::from(!passed) }
+        Self::new(u64::from(passed), u64::from(!passed))
     }
 }
 
@@ -29,6 +39,7 @@ impl AddAssign for Tally {
     fn add_assign(&mut self, other: Self) {
         self.passed += other.passed;
         self.failed += other.failed;
+        self.failures.extend(other.failures);
     }
 }
 
@@ -84,11 +95,15 @@ pub(crate) fn counted(mut command: Command, count: fn(&str) -> Option<Tally>) ->
     };
     let mut total = Tally::default();
     if let Some(printed) = child.stdout.take() {
+        let mut was_panic = false;
         for line in BufReader::new(printed).lines().map_while(Result::ok) {
             println!("{line}");
             if let Some(tally) = count(&line) {
                 total += tally;
+            } else if was_panic {
+                total += Tally::noted(&line);
             }
+            was_panic = is_panic(&line);
         }
     }
     let succeeded = child.wait().is_ok_and(|status| status.success());
@@ -98,15 +113,23 @@ pub(crate) fn counted(mut command: Command, count: fn(&str) -> Option<Tally>) ->
     total
 }
 
-/// `test result: ok. 12 passed; 0 failed; …`, as each of Cargo's test programs ends.
+/// `test result: ok. 12 passed; 0 failed; …`, as each of Cargo's test programs ends; before it the tests that failed, and where they panicked.
 pub(crate) fn test_result(line: &str) -> Option<Tally> {
+    if line.starts_with("test ") && line.ends_with(" ... FAILED") || is_panic(line) {
+        return Some(Tally::noted(line));
+    }
     let counts = line.strip_prefix("test result: ")?;
-    Some(Tally { passed: before(counts, " passed")?, failed: before(counts, " failed")? })
+    Some(Tally::new(before(counts, " passed")?, before(counts, " failed")?))
 }
 
-/// `12 passed, 0 failed, 0 skipped`, as the conformance run ends.
+/// A line that says where a test panicked; why is in the one after it.
+fn is_panic(line: &str) -> bool {
+    line.starts_with("thread '") && line.contains(" panicked at ")
+}
+
+/// `12 passed, 0 failed, 0 skipped`, as the conformance run ends, which has told by then what failed.
 pub(crate) fn summary(line: &str) -> Option<Tally> {
-    let tally = Tally { passed: before(line, " passed, ")?, failed: before(line, " failed, ")? };
+    let tally = Tally::new(before(line, " passed, ")?, before(line, " failed, ")?);
     line.ends_with(" skipped").then_some(tally)
 }
 
@@ -137,7 +160,17 @@ mod tests {
     #[test]
     fn a_test_programs_last_line_is_counted() {
         let line = "test result: FAILED. 12 passed; 3 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.1s";
-        assert_eq!(test_result(line), Some(Tally { passed: 12, failed: 3 }));
+        assert_eq!(test_result(line), Some(Tally::new(12, 3)));
+    }
+
+    #[test]
+    fn what_failed_is_kept_with_its_reason() {
+        let printed = "test a_door ... FAILED\nthread 'a_door' (7) panicked at door.rs:1:2:\nit is open\ntest result: FAILED. 1 passed; 1 failed;";
+        let mut program = Command::new("printf");
+        program.args(["%s\n", printed]);
+        let failures = ["test a_door ... FAILED", "thread 'a_door' (7) panicked at door.rs:1:2:", "it is open"];
+        let wanted = Tally { failures: failures.map(str::to_owned).to_vec(), ..Tally::new(1, 1) };
+        assert_eq!(counted(program, test_result), wanted);
     }
 
     #[test]
@@ -148,7 +181,7 @@ mod tests {
 
     #[test]
     fn the_conformance_runs_last_line_is_counted() {
-        assert_eq!(summary("120 passed, 1 failed, 0 skipped"), Some(Tally { passed: 120, failed: 1 }));
+        assert_eq!(summary("120 passed, 1 failed, 0 skipped"), Some(Tally::new(120, 1)));
     }
 
     #[test]

@@ -135,6 +135,10 @@ pub(crate) fn run(parts: &[Part]) -> ExitCode {
             total += tally;
         }
     }
+    // Other parts have printed much since then.
+    for line in &total.failures {
+        println!("{line}");
+    }
     if !broken.is_empty() {
         println!("failed: {}", broken.join(", "));
     }

@@ -37,7 +37,8 @@ pub(crate) fn run(path: &Path, command: &ServerCommand, output: Output) -> Resul
             let settings = catalog.change_settings(|settings| change(settings, setting))?;
             let runs = data::reload(&folder)?.is_some();
             output.print(&shown(&settings), table)?;
-            if runs {
+            // A program that asks for JSON takes what is said beside it for a complaint.
+            if runs && output == Output::Text {
                 eprintln!(
                     "note: what the command line of the running `multilane serve` says of a setting counts before this"
                 );

@@ -16,6 +16,7 @@ set -eu
 [ "$2" = multilane ]
 case "$1" in
 start)
+    : >"$RUN/ready" # of the start before, as long as the server has not opened it
     multilane serve --listen 127.0.0.1:0 >"$RUN/ready" 2>"$RUN/log" &
     echo $! >"$RUN/pid"
     until grep -q serves "$RUN/ready"; do kill -0 "$(cat "$RUN/pid")"; sleep 0.05; done ;;
