@@ -92,6 +92,10 @@ class Debian:
         """A program of this machine's that is in the system's network."""
         return ["nsenter", f"--net=/proc/{self.first()}/ns/net", "--", *words]
 
+    def within_processes(self):
+        """Before a program of this machine's: it sees the system's processes by the ids that they have there."""
+        return ["nsenter", f"--pid=/proc/{self.first()}/ns/pid", "--"]
+
     def tried(self, *words, text=None):
         environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C.UTF-8", "HOME": "/root"}
         return subprocess.run(self.inside(*words), input=text, stdin=None if text else subprocess.DEVNULL, capture_output=True, text=True,

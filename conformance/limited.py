@@ -66,6 +66,7 @@ class Load:
     writes: int = 0        # percent
     channels: int = 1
     is_keeper: bool = False  # signs in with the account's key
+    is_signed: bool = False  # also where the server does not ask for it
     pace: int | None = None  # requests a second at each of its files, where it keeps to a pace of its own
 
 
@@ -89,7 +90,7 @@ class Client:
         files = [f"smb://{user}@{server.host}:{server.port}/{load.share}/{load.name}{number}" for number in range(load.files)]
         self.process = subprocess.Popen(
             [*(["taskset", "-c", ",".join(map(str, cores))] if cores else []), str(multilane.binary()), "diskspd",
-             "--signing", "as-server-wants", "--channels", str(load.channels), f"-c{FILE}", f"-b{load.block}", "-r", "-t1", f"-o{load.depth}", f"-w{load.writes}", f"-d{seconds}", f"-W{warm}", f"-C{warm}", "-L", f"-D{interval_ms}", "-Rxml", *pace, *files],
+             "--signing", "required" if load.is_signed else "as-server-wants", "--channels", str(load.channels), f"-c{FILE}", f"-b{load.block}", "-r", "-t1", f"-o{load.depth}", f"-w{load.writes}", f"-d{seconds}", f"-W{warm}", f"-C{warm}", "-L", f"-D{interval_ms}", "-Rxml", *pace, *files],
             env=dict(os.environ, MULTILANE_PASSWORD=password), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def measured(self):

@@ -12,7 +12,9 @@ import tempfile
 import time
 
 from conformance import multilane, packages
+from conformance.booted import Machine
 from conformance.debian import Debian
+from conformance.held import held
 from conformance.report import Failure, Skip, expect, until
 
 NAME = "package"
@@ -20,6 +22,7 @@ BEFORE, NOW = "0.0.9", "0.1.0"
 # systemd's own measure of what a service could still do, from 0 to 10; the unit is to stay below this, in tenths.
 EXPOSURE_MAX = 25
 MAKE_SECONDS, STATE_SECONDS, CLIENT_SECONDS = 900, 30, 60
+WATCHDOG_SECONDS = 4
 DATA, LOGS, SHARED = "/var/lib/multilane", "/var/log/multilane", "/srv/media"
 UNITS = ("multilane.service", "multilane.socket")
 # What the package brings, and its mode.
@@ -61,11 +64,13 @@ def run(kind, report, options):
             of_debian.audit_log()
             of_debian.socket()
             of_debian.crash()
+            of_debian.hang()
             of_debian.another_port()
             of_debian.upgrade(now)
             of_debian.disabled(now)
             of_debian.remove(now)
             of_debian.purge(now)
+        switched_on(report, now)
         of_rpm(report, rpm)
         of_image(report, image, folder / "image")
 
@@ -263,6 +268,25 @@ class Installed:
             self.until_active()
             expect(self.got("media", "film") == "of a summer\n", "another text comes back")
 
+    def hang(self):
+        with self.check("a server of which a shard hangs is ended by systemd's watchdog, and started again"):
+            place = "/run/systemd/system/multilane.service.d"
+            self.debian.run("mkdir", "-p", place)
+            self.debian.run("sh", "-c", f"cat > {place}/watchdog.conf", text=f"[Service]\nWatchdogSec={WATCHDOG_SECONDS}\n")
+            self.debian.run("systemctl", "daemon-reload")
+            self.debian.run("systemctl", "restart", "multilane.service")
+            process, restarts = self.process(), int(self.property("NRestarts"))
+            script = f"for task in /proc/{process}/task/*; do read name < $task/comm; [ $name != multilane-0 ] || echo ${{task##*/}}; done"
+            shard = self.debian.run("sh", "-c", script).strip()
+            with held(shard, self.debian.within_processes()):
+                until(lambda: int(self.property("NRestarts")) > restarts, "it is not started again", STATE_SECONDS + WATCHDOG_SECONDS)
+            self.until_active()
+            expect("Watchdog timeout" in self.journal(), "it ended for another reason")
+            expect(self.got("media", "film") == "of a summer\n", "another text comes back")
+            self.debian.run("rm", "-r", place)
+            self.debian.run("systemctl", "daemon-reload")
+            self.debian.run("systemctl", "restart", "multilane.service")
+
     def another_port(self):
         with self.check("another port is the socket unit's to name"):
             place = "/etc/systemd/system/multilane.socket.d"
@@ -328,6 +352,41 @@ class Installed:
             expect(self.is_there(f"{SHARED}/film"), "files of a share elsewhere are gone")
             links = [path for folder in ("etc/systemd", "var/lib/systemd") for path in (self.debian.folder / folder).rglob("*multilane*")]
             expect(not links, f"{links} are left")
+
+
+def switched_on(report, package):
+    """The package on a machine with a kernel of its own: what a boot, a reboot and a cut of the power make of it."""
+    with Machine({"root/multilane.deb": package}) as machine:
+        def client(commands):
+            key = json.loads(machine.run("multilane account keys local --json"))["key1"]
+            words = ["smbclient", "//127.0.0.1/share", "--port", str(machine.port), "--user", f"local%{key}", "--command", commands]
+            done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=CLIENT_SECONDS)
+            expect(done.returncode == 0, f"{commands}: {done.stdout}{done.stderr}")
+
+        def serves_what_was_put():
+            expect(machine.run("systemctl is-active multilane.service") == "active", "the service is not up")
+            expect(json.loads(machine.run("multilane status --json"))["state"] == "ready", "the server is not ready")
+            with tempfile.TemporaryDirectory() as local:
+                client(f"get kept {local}/got")
+                expect((pathlib.Path(local) / "got").read_bytes() == pathlib.Path(__file__).read_bytes(), "another text comes back")
+
+        with report.check(NAME, "booted: dpkg -i starts the server, and smbclient uses it over the network"):
+            machine.run("dpkg -i /root/multilane.deb 2>&1")
+            client(f"put {__file__} kept")
+            serves_what_was_put()
+        with report.check(NAME, "booted: the journal has the server's lines, each with its level and its fields"):
+            lines = [json.loads(line) for line in machine.run("journalctl --unit multilane.service --output json --no-pager").splitlines()]
+            events = {line["MULTILANE_EVENT"]: line for line in lines if "MULTILANE_EVENT" in line}
+            expect("serving" in events, f"only {sorted(events)}")
+            expect(all(line["PRIORITY"] in "01234567" and line["MESSAGE"] for line in events.values()), f"{events}")
+        with report.check(NAME, "booted: after a reboot the server is up, with all that it had"):
+            machine.reboot()
+            serves_what_was_put()
+        with report.check(NAME, "booted: after a cut of the power, too"):
+            machine.switch_off()
+            machine.switch_on()
+            serves_what_was_put()
+            expect("nothing is wrong with" in machine.run("multilane catalog check"), "something is wrong with the catalog")
 
 
 def of_rpm(report, package):

@@ -19,7 +19,7 @@ SERVERS = {"multilane": multilane.Multilane, "samba": samba.Samba}
 LANES = (
     ("torture",),
     ("py_smbprotocol", "go_smb2", "counted", "rust_smb", "smbclient", "people", "names", "access", "prometheus", "otlp", "page", "kernel"),
-    ("hostile", "pacing", "coherence", "frozen", "power", "kernel_fsx", "kernel_channels", "failover"),
+    ("hostile", "pacing", "coherence", "frozen", "hanging", "power", "kernel_fsx", "kernel_channels", "failover"),
 )
 # These measure, or make the machine busy, and want it to themselves.
 ALONE = ("soak", "channels", "cores", "limits", "why", "metadata_cache", "compare")

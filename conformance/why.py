@@ -39,7 +39,7 @@ def checks(report):
         "a limit of requests": iops_limit, "a limit of bytes": throughput_limit, "a limit of a user": user_limit,
         "credits for bursts that ran out": burst_credits, "a client that holds an oplock": lease_holder, "a slow disk": slow_disk,
         "a channel that was lost": lost_channel, "one channel where two are possible": one_channel,
-        "small requests one at a time": one_at_a_time, "sealing": sealing, f"a listing of {NAMES} names": listing,
+        "small requests one at a time": one_at_a_time, "signing": signing, "sealing": sealing, f"a listing of {NAMES} names": listing,
         "a noisy neighbour": neighbour,
     }
     for what, stage in stages.items():
@@ -121,6 +121,11 @@ def one_at_a_time(report):
         says(named(report, one, "one_at_a_time"), "sends one request at a time")
         session, = json.loads(one._run("sessions", "--json"))
         named(report, one, "one_at_a_time", about=session["id"])
+
+
+def signing(report):
+    with server({SHARE: []}, core=1) as one, loaded(one, Load(SHARE, block="1M", depth=4, is_signed=True), cores=(0,)):
+        says(named(report, one, "protection"), "Signing with AES-GMAC", "of what the shards compute")
 
 
 def sealing(report):

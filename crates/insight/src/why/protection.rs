@@ -28,10 +28,10 @@ pub(super) fn find(evidence: &Evidence, time: &Time) -> Option<Found> {
             "let the client speak SMB 3.1.1: it seals with AES-GCM then, which costs a fraction of it"
         }
         ("Sealing", _) => {
-            "multilane serve --sealing enabled, and `multilane share update SHARE --seal false`   # where the network is trusted"
+            "multilane server set sealing enabled, and `multilane share update SHARE --seal false`   # where the network is trusted"
         }
         (_, "AES-GMAC") => {
-            "multilane serve --signing enabled   # where the network is trusted, and clients do not ask for it"
+            "multilane server set signing enabled   # where the network is trusted, and clients do not ask for it"
         }
         _ => {
             "let the client speak SMB 3.1.1 with AES-GMAC (Windows 11, Windows Server 2022, Linux 5.18): it signs at a fraction of the cost"

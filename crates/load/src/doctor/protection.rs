@@ -105,7 +105,7 @@ fn judge(machine: &Machine, server: &Server, check: &'static str, used: Protecti
             check,
             format!("All cores together do not protect as fast as the links carry: {used} is what holds them back."),
             evidence,
-            "more cores; or, where the network is trusted, no more protection than needed: multilane serve --signing enabled --sealing enabled",
+            "more cores; or, where the network is trusted, no more protection than needed: multilane server set signing enabled; multilane server set sealing enabled",
         ),
         (false, Some(better)) => Finding::note(
             check,
