@@ -26,6 +26,24 @@ pub fn arrived() {
     ARRIVALS.set(ARRIVALS.get() + 1);
 }
 
+/// Of which cache a thread has heard since it was given something to do, if of one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Heard(Option<u64>);
+
+/// To be taken along by work that goes to another thread.
+pub fn heard() -> Heard {
+    let (cache, arrivals) = HEARD.get();
+    Heard((arrivals != 0 && arrivals == ARRIVALS.get()).then_some(cache))
+}
+
+/// As [`arrived`], for what another thread was given to do: what that one has heard since then need not be heard again.
+pub fn arrived_by_another(heard: Heard) {
+    arrived();
+    if let Heard(Some(cache)) = heard {
+        note_heard(cache);
+    }
+}
+
 /// What this thread was given to do last. `None` for one that never says so.
 pub(crate) fn errand() -> Option<Errand> {
     let arrivals = ARRIVALS.get();
@@ -40,4 +58,31 @@ pub(crate) fn has_heard(cache: u64) -> bool {
 
 pub(crate) fn note_heard(cache: u64) {
     HEARD.set((cache, ARRIVALS.get()));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn what_was_heard_for_work_counts_where_it_is_done() {
+        arrived();
+        let before = heard();
+        note_heard(7);
+        let after = heard();
+        let done_elsewhere = |heard| {
+            thread::spawn(move || {
+                arrived_by_another(heard);
+                let knows = has_heard(7);
+                arrived();
+                (knows, has_heard(7))
+            })
+        };
+        assert_eq!(done_elsewhere(before).join().unwrap(), (false, false));
+        assert_eq!(done_elsewhere(after).join().unwrap(), (true, false), "and for nothing that comes later");
+        arrived();
+        assert_eq!(heard().0, None, "what was heard for something else does not count");
+    }
 }

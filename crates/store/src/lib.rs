@@ -48,7 +48,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use arrival::arrived;
+pub use arrival::{Heard, arrived, arrived_by_another, heard};
 pub use cached::{Belief, CacheBounds, CachedStore, Known};
 pub use delayed::DelayedStore;
 pub use directory::{DirectoryOptions, DirectoryStore, Look, UnixOwner, limit_names};

@@ -101,9 +101,16 @@ impl Crew {
         })
     }
 
-    /// Calls a thread that rests in this row.
-    pub(super) fn call(&mut self, row: Row) {
+    /// Calls a thread that rests, of the front where there is one. None where one as good is on its way already: it calls the next.
+    pub(super) fn call(&mut self) -> Option<Row> {
+        let row = self.at_rest()?;
+        let is_on_its_way = |row: Row| self.resting[row as usize].called > 0;
+        // Who comes behind may be on its way for long, and a thread of the front is not.
+        if is_on_its_way(Row::Front) || (row == Row::Rear && is_on_its_way(Row::Rear)) {
+            return None;
+        }
         self.resting[row as usize].called += 1;
+        Some(row)
     }
 
     /// Counts a thread that is about to be started as one that rests and has been called.
@@ -170,5 +177,42 @@ impl Crew {
             }
         }
         self.abreast() < self.abreast_max.min(self.threads) && !IS_BEHIND.get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A crew of this many threads, of which so many stand in the front, all at rest.
+    fn at_rest(abreast: usize, threads: usize) -> Crew {
+        let mut crew = Crew::of(abreast);
+        let places: Vec<Slot> = (0..threads).map(|_| crew.expect()).collect();
+        for place in places {
+            crew.rise(place, true);
+            crew.rest(place);
+        }
+        crew
+    }
+
+    #[test]
+    fn who_is_on_its_way_is_enough_until_it_is_there() {
+        let mut crew = at_rest(2, 3);
+        assert_eq!(crew.call(), Some(Row::Front));
+        assert_eq!(crew.call(), None, "one is on its way");
+        crew.rise(Slot(Some(0)), true);
+        assert_eq!(crew.call(), Some(Row::Front), "it has come, and calls the next");
+        crew.rise(Slot(Some(1)), true);
+        assert_eq!(crew.call(), Some(Row::Rear));
+        assert_eq!(crew.call(), None);
+    }
+
+    #[test]
+    fn nobody_waits_for_one_of_the_rear_where_one_of_the_front_rests() {
+        let mut crew = at_rest(1, 2);
+        crew.rise(Slot(Some(0)), false);
+        assert_eq!(crew.call(), Some(Row::Rear));
+        crew.rest(Slot(Some(0)));
+        assert_eq!(crew.call(), Some(Row::Front), "the other one may be on its way for long");
     }
 }

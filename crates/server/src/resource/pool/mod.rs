@@ -27,7 +27,7 @@ use tokio::sync::oneshot;
 
 use self::crew::{Crew, Row, Slot};
 pub(crate) use self::queues::{Device, Job, QueueKey, Waiting};
-use self::queues::{Limits, Queues};
+use self::queues::{Limits, Queues, Work};
 
 /// What a shard does itself of work that takes as long as what is asked for is large, where the file is memory: as much as a READ.
 pub(crate) const INLINE_BYTES_MAX: u64 = 1 << 20;
@@ -176,7 +176,7 @@ impl Pool {
     /// Takes the next piece of work, as a thread does that then waits for a device: it is done when it is called.
     #[cfg(any(test, feature = "in-memory"))]
     pub(crate) fn take_once(&self) -> Option<impl FnOnce()> {
-        let (begun, job) = self.0.state.lock().queues.take()?;
+        let (begun, Work { job, .. }) = self.0.state.lock().queues.take()?;
         Some(move || {
             store::waiting::allow(job);
             self.0.state.lock().queues.done(begun);
@@ -237,7 +237,15 @@ impl Pool {
         if state.closed {
             return;
         }
-        state.queues.push(queue_key, job);
+        state.queues.push(queue_key, Work { job, heard: store::heard() });
+        self.send_for_one(state);
+        #[cfg(feature = "in-memory")]
+        self.0.called.notify_one();
+    }
+
+    /// Calls a thread that rests for work that waits, or starts one. Whoever gives work wakes one thread, so that it costs no shard its time; that one
+    /// sends for the next.
+    fn send_for_one(&self, mut state: MutexGuard<'_, State>) {
         let is_to_start = match state.crew.at_rest() {
             Some(Row::Front) => false,
             Some(Row::Rear) => self.lacks_front(&mut state),
@@ -253,16 +261,15 @@ impl Pool {
         } else {
             self.call(state);
         }
-        #[cfg(feature = "in-memory")]
-        self.0.called.notify_one();
     }
 
-    /// Calls a thread that rests, of the front where there is one.
+    /// Calls a thread that rests.
     fn call(&self, mut state: MutexGuard<'_, State>) {
-        let Some(row) = state.crew.at_rest() else { return };
-        state.crew.call(row);
+        let called = state.crew.call();
         drop(state);
-        self.0.ready[row as usize].notify_one();
+        if let Some(row) = called {
+            self.0.ready[row as usize].notify_one();
+        }
     }
 
     /// Drops something that belongs to a volume, together with whatever else of it waits to be dropped.
@@ -297,31 +304,34 @@ impl Pool {
     }
 
     fn start_thread(&self, place: Slot) -> io::Result<()> {
-        let inner = Arc::clone(&self.0);
+        let pool = self.clone();
         let thread = thread::Builder::new().name(self.0.threads.name.into()).stack_size(STACK_BYTES as usize);
-        (self.0.threads.start)(thread, Box::new(move || inner.work(place)))
+        (self.0.threads.start)(thread, Box::new(move || pool.work(place)))
             .inspect_err(|_| self.0.state.lock().crew.forget(place))
     }
-}
 
-impl Inner {
+    /// What a thread does.
     fn work(&self, mut place: Slot) {
         if place.row() == Row::Rear {
             self.come_behind();
         }
         let mut has_lost_place = false;
-        let mut state = self.state.lock();
+        let mut state = self.0.state.lock();
         state.crew.rise(place, true);
         loop {
-            if let Some((begun, job)) = state.queues.take() {
+            if let Some((begun, Work { job, heard })) = state.queues.take() {
                 state.crew.begin(place);
-                drop(state);
-                self.running.fetch_add(1, Ordering::Relaxed);
-                store::arrived();
+                if state.queues.has_turns() {
+                    self.send_for_one(state);
+                } else {
+                    drop(state);
+                }
+                self.0.running.fetch_add(1, Ordering::Relaxed);
+                store::arrived_by_another(heard);
                 // A job that panics loses its own answer (its sender is dropped), never the thread.
                 let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
-                self.running.fetch_sub(1, Ordering::Relaxed);
-                state = self.state.lock();
+                self.0.running.fetch_sub(1, Ordering::Relaxed);
+                state = self.0.state.lock();
                 state.queues.done(begun);
                 let now = state.crew.end(place);
                 if now != place {
@@ -335,7 +345,7 @@ impl Inner {
             } else {
                 has_lost_place = false;
                 state.crew.rest(place);
-                let waited = self.ready[place.row() as usize].wait_for(&mut state, IDLE_TIME);
+                let waited = self.0.ready[place.row() as usize].wait_for(&mut state, IDLE_TIME);
                 state.crew.rise(place, !waited.timed_out());
                 let stays = place.row() == Row::Front || state.crew.idle() < IDLE_THREADS_KEPT;
                 if waited.timed_out() && !stays && !state.queues.has_turns() {
@@ -350,7 +360,7 @@ impl Inner {
     fn come_behind(&self) {
         crew::note_behind();
         // On Linux this is the calling thread's own (setpriority(2), BUGS).
-        if let Err(error) = rustix::process::setpriority_process(None, self.niceness + self.threads.nice) {
+        if let Err(error) = rustix::process::setpriority_process(None, self.0.niceness + self.0.threads.nice) {
             tracing::debug!(%error, "a thread of the pool comes behind nobody");
         }
     }

@@ -8,6 +8,12 @@ const FIRST: u64 = u64::MAX;
 
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
+/// A piece of work, and what was heard of others' changes by who gave it.
+pub(super) struct Work {
+    pub(super) job: Job,
+    pub(super) heard: store::Heard,
+}
+
 /// How many threads there are for what.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
@@ -127,7 +133,7 @@ struct UserQueue {
 
 #[derive(Default)]
 struct SessionQueue {
-    jobs: VecDeque<Job>,
+    jobs: VecDeque<Work>,
     running: usize,
     has_turn: bool,
 }
@@ -194,16 +200,16 @@ impl Queues {
         self.devices.is_empty()
     }
 
-    pub(super) fn push(&mut self, queue_key: QueueKey, job: Job) {
+    pub(super) fn push(&mut self, queue_key: QueueKey, work: Work) {
         let device = self.devices.entry(queue_key.device).or_default();
         device.waiting += 1;
         let user = device.users.entry(queue_key.user).or_default();
-        user.sessions.entry(queue_key.session).or_default().jobs.push_back(job);
+        user.sessions.entry(queue_key.session).or_default().jobs.push_back(work);
         self.give_turn(queue_key);
     }
 
     /// The next piece of work, which begins now, and whose it is. [`Queues::done`] has to be told when it has ended.
-    pub(super) fn take(&mut self) -> Option<(Begun, Job)> {
+    pub(super) fn take(&mut self) -> Option<(Begun, Work)> {
         for _ in 0..self.turns.len() {
             let device_id = self.turns.pop_front()?;
             let device = self.devices.get_mut(&device_id)?;
@@ -218,7 +224,7 @@ impl Queues {
             let session_id = user.turns.pop_front()?;
             let session = user.sessions.get_mut(&session_id)?;
             session.has_turn = false;
-            let job = session.jobs.pop_front()?;
+            let work = session.jobs.pop_front()?;
             session.running += 1;
             user.running += 1;
             device.waiting -= 1;
@@ -227,7 +233,7 @@ impl Queues {
             self.running += usize::from(device_id.is_waited_for());
             let queue_key = QueueKey { device: device_id, user: user_id, session: session_id };
             self.give_turn(queue_key);
-            return Some((Begun { queue_key, at }, job));
+            return Some((Begun { queue_key, at }, work));
         }
         None
     }
