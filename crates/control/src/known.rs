@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use crate::Problem;
-use crate::catalog::{Account, ShareRecord, Snapshot};
+use crate::catalog::{Account, Keys, ShareRecord, Snapshot};
 
 /// The accounts, shares and operators of a running server. A copy sees the same, and what is read later.
 #[derive(Clone, Default)]
@@ -21,6 +21,12 @@ impl KnownCatalog {
     /// The accounts, the oldest first.
     pub fn accounts(&self) -> Vec<Account> {
         self.snapshot().iter().flat_map(|known| &known.accounts).map(|(account, _)| account.clone()).collect()
+    }
+
+    /// The keys of an account, if there is one of that name.
+    pub fn keys(&self, account: &str) -> Option<Keys> {
+        let snapshot = self.snapshot()?;
+        snapshot.accounts.iter().find(|(known, _)| known.name == account).map(|(_, keys)| keys.clone())
     }
 
     /// The shares, by name.

@@ -21,6 +21,8 @@ pub enum By<'a> {
     Command,
     /// An operator who has signed in to the page.
     Operator(&'a str),
+    /// Somebody who has proved to have a key of the account, by the REST interface.
+    Rest,
 }
 
 /// What may be done with a running server.
@@ -83,7 +85,7 @@ impl By<'_> {
     /// The operator's name; a command has none.
     fn name(&self) -> &str {
         match self {
-            By::Command => "",
+            By::Command | By::Rest => "",
             By::Operator(name) => name,
         }
     }

@@ -22,6 +22,7 @@ use crate::metrics::MetricsCommand;
 use crate::operator::OperatorCommand;
 use crate::page;
 use crate::remote::arguments::{DOCTOR_EXAMPLES, Doctor, RemoteCommand};
+use crate::rest;
 use crate::share::arguments::ShareCommand;
 
 /// Threads that one server may have: more than any machine has cores.
@@ -228,6 +229,10 @@ pub(crate) struct Serve {
     /// Have a page for operators, who sign in to watch and steer the server in a browser: at a port of 127.0.0.1 and ::1 [default: nowhere]
     #[arg(long, value_name = "[ADDRESS:]PORT", value_parser = page::place)]
     pub(crate) page: Option<PageAt>,
+
+    /// Have Azure Files' REST interface, for its SDKs and tools, at a port of this machine [default: nowhere; without a port: 10004]
+    #[arg(long, value_name = "[ADDRESS:]PORT", num_args = 0..=1, default_missing_value = rest::PORT, value_parser = rest::place)]
+    pub(crate) rest: Option<SocketAddr>,
 
     /// What the log is: text, json or journald [default: text, or journald where standard error is the journal]
     #[arg(long, value_name = "FORMAT", hide_possible_values = true)]

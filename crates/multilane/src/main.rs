@@ -24,6 +24,7 @@ mod password;
 mod raw_end;
 mod recorder;
 mod remote;
+mod rest;
 mod serve;
 mod settings;
 mod share;

@@ -32,6 +32,7 @@ use crate::log::{Keep, Log};
 use crate::output::{self, Output};
 use crate::page;
 use crate::recorder::{self, Recorder};
+use crate::rest;
 use crate::settings;
 use crate::signals::{Wish, Wishes};
 use crate::supervisor::Supervisor;
@@ -115,6 +116,7 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
         })
         .transpose();
     let push = push.map_err(|cause| unable("start a thread to send metrics", &cause))?;
+    let of_rest = known.clone();
     if let Some(page) = &page {
         let recent = log.recent();
         page::serve(
@@ -136,6 +138,8 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
             },
         )?;
     }
+    let operations = Operations::new(&folder, &control, server.admin());
+    let rest = rest::start(arguments.rest, &listen, of_rest, operations)?;
     info!(
         name: "serving",
         version = env!("CARGO_PKG_VERSION"),
@@ -162,7 +166,7 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
     }
     supervisor.stopping();
     metrics.iter().for_each(Metrics::end);
-    drop(page);
+    drop((page, rest));
     info!(name: "ending", "ending");
     drop((reloader, watch, observer));
     let departing = departure.begin((socket, control, recorder));

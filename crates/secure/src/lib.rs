@@ -26,6 +26,7 @@ pub mod failure;
 #[cfg(test)]
 mod hex;
 pub mod kdf;
+mod mac;
 pub mod ntlm;
 mod password;
 pub mod preauth;
@@ -40,6 +41,7 @@ mod token;
 mod windows_exchange;
 
 pub use failure::LogonFailure;
+pub use mac::{hmac_sha256, is_hmac_sha256};
 pub use password::PasswordHash;
 pub use random::{RandomFault, random};
 pub use role::Role;

@@ -39,7 +39,7 @@ impl Source {
     }
 
     /// The most that a folder may hold, in GiB. A RAM disk has its size.
-    pub(crate) fn quota_gib(&self) -> Option<NonZeroU32> {
+    pub fn quota_gib(&self) -> Option<NonZeroU32> {
         match self {
             Source::Folder { quota_gib, .. } => *quota_gib,
             Source::Ram { .. } => None,

@@ -7,7 +7,8 @@ use control::Error;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
 /// The crates that log. Behind one of them a filter may name a module: `server::net`.
-const PARTS: [&str; 12] = [
+const PARTS: [&str; 13] = [
+    "azure",
     "busy_poll",
     "client",
     "control",

@@ -1,0 +1,35 @@
+"""Azure Files' REST interface, by Microsoft's own client for Python as it is published, beside SMB clients of the same share; its checks are in
+rest_checks.py."""
+
+from conformance import multilane, packages
+from conformance.py_smbprotocol import REQUIREMENTS as SMB_REQUIREMENTS
+from conformance.report import Skip
+from conformance.server import HOST, Wanted, free_port, serving
+
+NAME = "rest"
+REQUIREMENTS = ("azure-storage-file-share==12.27.1", *SMB_REQUIREMENTS)
+CHECK_SECONDS = 300
+
+
+class WithRest(multilane.Multilane):
+    """Our server with its REST interface."""
+
+    def __init__(self, wanted):
+        super().__init__(wanted)
+        self.rest_port = free_port()
+
+    def command(self):
+        return [*super().command(), "--rest", str(self.rest_port)]
+
+    def rest_environment(self):
+        return dict(self.environment(), REST_URL=f"http://{HOST}:{self.rest_port}/{self.keeper}", REST_ACCOUNT=self.keeper,
+                    REST_KEY=self.keeper_password(), LOCAL_FOLDER=str(self.share_path()))
+
+
+def run(kind, report, options):
+    if kind.kind != "multilane":
+        raise Skip("other servers have no REST interface")
+    python = packages.python_with(*REQUIREMENTS, folder="venv-azure")
+    with serving(WithRest, Wanted(shares=("conf", "other"), on_tmpfs=True)) as server:
+        report.absorb(NAME, [python, "-m", "conformance.rest_checks"], CHECK_SECONDS, env=server.rest_environment(), cwd=packages.ROOT)
+        report.server_is_well(NAME, server)

@@ -1,0 +1,221 @@
+//! What is answered: headers that every answer has, XML, and failures.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use client::{Facts, FileAttributes};
+use hyper::body::{Body, Frame, SizeHint};
+use hyper::header::{CONTENT_TYPE, DATE, ETAG, HeaderName, HeaderValue, LAST_MODIFIED};
+use hyper::{Method, Response, StatusCode};
+use jiff::Timestamp;
+use serde::Serialize;
+use tokio::sync::mpsc::Receiver;
+
+use crate::failure::Failure;
+
+/// The version that is spoken to who names none.
+const VERSION: &str = "2026-10-06";
+
+/// An answer on its way.
+pub(crate) type Answer = Response<Piecewise>;
+
+/// A body: what is there at once, and perhaps what comes piece by piece.
+pub(crate) enum Piecewise {
+    /// All of it.
+    Whole(Option<Bytes>),
+    /// So many bytes, which somebody sends. Who stops before breaks the connection off, so that nobody takes a part for the whole.
+    Sent { left: u64, pieces: Receiver<Bytes> },
+}
+
+/// A file that ended before what was told of its length.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the file could not be read to the end that was told")]
+pub(crate) struct Broken;
+
+impl Body for Piecewise {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        match self.get_mut() {
+            Piecewise::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Piecewise::Sent { left: 0, .. } => Poll::Ready(None),
+            Piecewise::Sent { left, pieces } => pieces.poll_recv(context).map(|piece| {
+                let piece = piece.filter(|piece| piece.len() as u64 <= *left).ok_or(Broken);
+                Some(piece.map(|piece| {
+                    *left -= piece.len() as u64;
+                    Frame::data(piece)
+                }))
+            }),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Piecewise::Whole(bytes) => bytes.is_none(),
+            Piecewise::Sent { left, .. } => *left == 0,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(match self {
+            Piecewise::Whole(bytes) => bytes.as_ref().map_or(0, |bytes| bytes.len() as u64),
+            Piecewise::Sent { left, .. } => *left,
+        })
+    }
+}
+
+/// An answer without a body.
+pub(crate) fn empty(status: StatusCode) -> Answer {
+    with_body(status, Bytes::new())
+}
+
+/// An answer with this body.
+pub(crate) fn with_body(status: StatusCode, body: Bytes) -> Answer {
+    let mut answer = Response::new(Piecewise::Whole(Some(body).filter(|body| !body.is_empty())));
+    *answer.status_mut() = status;
+    answer
+}
+
+/// An answer in XML.
+pub(crate) fn xml<T: Serialize>(root: &str, value: &T) -> Result<Answer, Failure> {
+    let text = quick_xml::se::to_string_with_root(root, value)
+        .map_err(|_| Failure::new(crate::failure::Code::InternalError, "The answer could not be written."))?;
+    let mut answer = with_body(StatusCode::OK, format!("<?xml version=\"1.0\" encoding=\"utf-8\"?>{text}").into());
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
+    Ok(answer)
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct ErrorBody<'a> {
+    code: &'a str,
+    message: &'a str,
+}
+
+/// The answer to what is not done.
+pub(crate) fn failed(failure: &Failure) -> Answer {
+    let code = failure.code.name();
+    let body = ErrorBody { code: &code, message: &failure.message };
+    let mut answer = xml("Error", &body).unwrap_or_else(|_| empty(StatusCode::INTERNAL_SERVER_ERROR));
+    *answer.status_mut() = failure.code.status();
+    set(&mut answer, "x-ms-error-code", &code);
+    answer
+}
+
+/// What every answer has. `asked` are the request's own id and version.
+pub(crate) fn finish(answer: &mut Answer, id: &str, client_id: Option<&HeaderValue>, version: Option<&HeaderValue>) {
+    set(answer, "x-ms-request-id", id);
+    set(answer, DATE.as_str(), &http_date(Timestamp::now()));
+    let version = version.cloned().unwrap_or(HeaderValue::from_static(VERSION));
+    answer.headers_mut().insert("x-ms-version", version);
+    if let Some(id) = client_id {
+        answer.headers_mut().insert("x-ms-client-request-id", id.clone());
+    }
+}
+
+/// Sets a header; a value that no header can have is left out.
+pub(crate) fn set(answer: &mut Answer, name: &str, value: &str) {
+    if let (Ok(name), Ok(value)) = (name.parse::<HeaderName>(), value.parse::<HeaderValue>()) {
+        answer.headers_mut().insert(name, value);
+    }
+}
+
+/// The headers that tell of a file or directory.
+pub(crate) fn set_facts(answer: &mut Answer, facts: &Facts) {
+    set(answer, LAST_MODIFIED.as_str(), &http_date(timestamp(facts.written)));
+    set(answer, ETAG.as_str(), &etag(facts));
+    set(answer, "x-ms-server-encrypted", "false");
+    set(answer, "x-ms-request-server-encrypted", "false");
+    set(answer, "x-ms-file-attributes", &attributes(facts.attributes));
+    for (name, time) in [
+        ("x-ms-file-creation-time", facts.created),
+        ("x-ms-file-last-write-time", facts.written),
+        ("x-ms-file-change-time", facts.changed),
+    ] {
+        set(answer, name, &precise(time));
+    }
+}
+
+/// Changes whenever anything of the file does.
+pub(crate) fn etag(facts: &Facts) -> String {
+    format!("\"0x{:X}\"", facts.changed.0)
+}
+
+/// A time as HTTP has it.
+pub(crate) fn http_date(time: Timestamp) -> String {
+    time.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
+}
+
+/// A time with all seven digits that a file's has.
+pub(crate) fn precise(time: client::FileTime) -> String {
+    let time = timestamp(time);
+    format!("{}.{:07}Z", time.strftime("%Y-%m-%dT%H:%M:%S"), time.subsec_nanosecond() / 100)
+}
+
+/// A file's time.
+pub(crate) fn timestamp(time: client::FileTime) -> Timestamp {
+    let (seconds, nanoseconds) = time.to_unix();
+    Timestamp::new(seconds, nanoseconds as i32).unwrap_or_default()
+}
+
+/// Attributes by their names, with `|` between them.
+pub(crate) fn attributes(attributes: FileAttributes) -> String {
+    const NAMES: [(FileAttributes, &str); 8] = [
+        (FileAttributes::READONLY, "ReadOnly"),
+        (FileAttributes::HIDDEN, "Hidden"),
+        (FileAttributes::SYSTEM, "System"),
+        (FileAttributes::DIRECTORY, "Directory"),
+        (FileAttributes::ARCHIVE, "Archive"),
+        (FileAttributes::TEMPORARY, "Temporary"),
+        (FileAttributes::OFFLINE, "Offline"),
+        (FileAttributes::NOT_CONTENT_INDEXED, "NotContentIndexed"),
+    ];
+    let names: Vec<&str> = NAMES.iter().filter(|(bit, _)| attributes.contains(*bit)).map(|(_, name)| *name).collect();
+    if names.is_empty() { "None".to_owned() } else { names.join(" | ") }
+}
+
+/// Where a request that only wants the headers is answered: the length is told, and nothing is sent.
+pub(crate) fn without_body(method: &Method, answer: Answer) -> Answer {
+    if method != Method::HEAD {
+        return answer;
+    }
+    let (parts, body) = answer.into_parts();
+    let length = body.size_hint().exact().unwrap_or_default();
+    let mut answer = Response::from_parts(parts, Piecewise::Whole(None));
+    set(&mut answer, "content-length", &length.to_string());
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use client::FileTime;
+
+    use super::*;
+    use crate::failure::Code;
+
+    #[test]
+    fn times_are_the_services() {
+        let time = FileTime::from_unix(1_764_478_800, 123_456_700);
+        assert_eq!(precise(time), "2025-11-30T05:00:00.1234567Z");
+        assert_eq!(http_date(timestamp(time)), "Sun, 30 Nov 2025 05:00:00 GMT");
+    }
+
+    #[test]
+    fn attributes_have_their_names() {
+        assert_eq!(attributes(FileAttributes::NORMAL), "None");
+        assert_eq!(attributes(FileAttributes::DIRECTORY | FileAttributes::HIDDEN), "Hidden | Directory");
+    }
+
+    #[test]
+    fn a_failure_is_told_in_xml_and_in_a_header() {
+        let answer = failed(&Failure::new(Code::ShareNotFound, "There is no share <a>."));
+        assert_eq!(answer.status(), 404);
+        assert_eq!(answer.headers()["x-ms-error-code"], "ShareNotFound");
+        let Piecewise::Whole(Some(body)) = answer.into_body() else { panic!("no body") };
+        let wanted = "<?xml version=\"1.0\" encoding=\"utf-8\"?><Error><Code>ShareNotFound</Code>\
+                      <Message>There is no share &lt;a&gt;.</Message></Error>";
+        assert_eq!(body, wanted.as_bytes());
+    }
+}

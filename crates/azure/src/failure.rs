@@ -1,0 +1,181 @@
+//! What the service answers where something is not done: a code, a status and a sentence, in XML and in a header.
+
+use client::Status;
+use hyper::StatusCode;
+
+/// Error codes of the service, by its names ("Common REST API error codes", "Azure Files error codes").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Code {
+    AuthenticationFailed,
+    AuthorizationFailure,
+    CannotDeleteFileOrDirectory,
+    DeletePending,
+    DirectoryNotEmpty,
+    FileLockConflict,
+    InternalError,
+    InvalidHeaderValue,
+    InvalidRange,
+    InvalidResourceName,
+    InvalidUri,
+    InvalidXmlDocument,
+    MissingContentLengthHeader,
+    MissingRequiredHeader,
+    OutOfRangeInput,
+    ParentNotFound,
+    RequestBodyTooLarge,
+    ResourceAlreadyExists,
+    ResourceNotFound,
+    ResourceTypeMismatch,
+    ServerBusy,
+    ShareNotFound,
+    ShareSizeLimitReached,
+    SharingViolation,
+    UnsupportedQueryParameter,
+}
+
+/// A request that is not done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) code: Code,
+    /// What happened, for people; nothing secret.
+    pub(crate) message: String,
+}
+
+impl Code {
+    /// Its name on the wire.
+    pub(crate) fn name(self) -> String {
+        format!("{self:?}")
+    }
+
+    /// The status that goes with it.
+    pub(crate) fn status(self) -> StatusCode {
+        match self {
+            Code::AuthenticationFailed | Code::AuthorizationFailure => StatusCode::FORBIDDEN,
+            Code::ParentNotFound | Code::ResourceNotFound | Code::ShareNotFound => StatusCode::NOT_FOUND,
+            Code::CannotDeleteFileOrDirectory
+            | Code::DeletePending
+            | Code::DirectoryNotEmpty
+            | Code::FileLockConflict
+            | Code::ResourceAlreadyExists
+            | Code::ResourceTypeMismatch
+            | Code::SharingViolation => StatusCode::CONFLICT,
+            Code::MissingContentLengthHeader => StatusCode::LENGTH_REQUIRED,
+            Code::RequestBodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Code::InvalidRange => StatusCode::RANGE_NOT_SATISFIABLE,
+            Code::InternalError => StatusCode::INTERNAL_SERVER_ERROR,
+            Code::ServerBusy => StatusCode::SERVICE_UNAVAILABLE,
+            Code::ShareSizeLimitReached => StatusCode::CONFLICT,
+            Code::InvalidHeaderValue
+            | Code::InvalidResourceName
+            | Code::InvalidUri
+            | Code::InvalidXmlDocument
+            | Code::MissingRequiredHeader
+            | Code::OutOfRangeInput
+            | Code::UnsupportedQueryParameter => StatusCode::BAD_REQUEST,
+        }
+    }
+}
+
+impl Failure {
+    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
+        Failure { code, message: message.into() }
+    }
+
+    /// A signature, or a key, that is not as it has to be.
+    pub(crate) fn unauthenticated(detail: impl std::fmt::Display) -> Self {
+        Failure::new(
+            Code::AuthenticationFailed,
+            format!(
+                "Server failed to authenticate the request: {detail}. Check the account's name and key, the clock, and what was signed."
+            ),
+        )
+    }
+
+    /// A header whose value cannot be taken.
+    pub(crate) fn header(name: &str, allowed: &str) -> Self {
+        Failure::new(
+            Code::InvalidHeaderValue,
+            format!("The header {name} has a value that is not taken; allowed: {allowed}."),
+        )
+    }
+
+    /// A header that is missing.
+    pub(crate) fn missing(name: &str) -> Self {
+        Failure::new(Code::MissingRequiredHeader, format!("The header {name} is missing."))
+    }
+
+    /// No such share.
+    pub(crate) fn no_share(name: &str) -> Self {
+        Failure::new(Code::ShareNotFound, format!("There is no share {name}."))
+    }
+}
+
+/// What the file server said, as the service says it.
+impl From<client::Error> for Failure {
+    fn from(error: client::Error) -> Self {
+        let Some(status) = error.status() else {
+            tracing::warn!(name: "rest_session_lost", %error, "the REST interface could not reach the file server");
+            return Failure::new(Code::ServerBusy, "The file server cannot be reached just now; try again.");
+        };
+        let (code, message) = match status {
+            Status::OBJECT_NAME_NOT_FOUND | Status::NO_SUCH_FILE => {
+                (Code::ResourceNotFound, "The specified resource does not exist.")
+            }
+            Status::OBJECT_PATH_NOT_FOUND => (Code::ParentNotFound, "The specified parent path does not exist."),
+            Status::OBJECT_NAME_COLLISION => (Code::ResourceAlreadyExists, "The specified resource already exists."),
+            Status::DIRECTORY_NOT_EMPTY => (Code::DirectoryNotEmpty, "The specified directory is not empty."),
+            Status::FILE_IS_A_DIRECTORY | Status::NOT_A_DIRECTORY => (
+                Code::ResourceTypeMismatch,
+                "The resource is a directory where a file is named, or the other way round.",
+            ),
+            Status::SHARING_VIOLATION => {
+                (Code::SharingViolation, "The specified resource may be in use by an SMB client.")
+            }
+            Status::DELETE_PENDING => {
+                (Code::DeletePending, "The specified resource is marked for deletion by an SMB client.")
+            }
+            Status::CANNOT_DELETE => {
+                (Code::CannotDeleteFileOrDirectory, "The file or directory could not be deleted; it may be read-only.")
+            }
+            Status::FILE_LOCK_CONFLICT => (Code::FileLockConflict, "A region of the file is locked by an SMB client."),
+            Status::OBJECT_NAME_INVALID => (Code::InvalidResourceName, "The specified resource name is invalid."),
+            Status::DISK_FULL => (Code::ShareSizeLimitReached, "The share is full."),
+            Status::ACCESS_DENIED | Status::MEDIA_WRITE_PROTECTED => {
+                (Code::AuthorizationFailure, "This request is not authorized to perform this operation.")
+            }
+            Status::BAD_NETWORK_NAME => (Code::ShareNotFound, "The specified share does not exist."),
+            _ => {
+                tracing::debug!(%error, "the file server refused what the REST interface asked");
+                (Code::InternalError, "The server encountered an internal error. Please retry the request.")
+            }
+        };
+        Failure::new(code, message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_have_the_services_names_and_statuses() {
+        assert_eq!(Code::ShareNotFound.name(), "ShareNotFound");
+        assert_eq!(Code::ShareNotFound.status(), 404);
+        assert_eq!(Code::InvalidRange.status(), 416);
+        assert_eq!(Code::AuthenticationFailed.status(), 403);
+    }
+
+    #[test]
+    fn what_smb_refuses_has_the_services_code() {
+        let refused = |status| client::Error::Refused { status, doing: "do it".into() };
+        for (status, code) in [
+            (Status::SHARING_VIOLATION, Code::SharingViolation),
+            (Status::FILE_LOCK_CONFLICT, Code::FileLockConflict),
+            (Status::DELETE_PENDING, Code::DeletePending),
+            (Status::OBJECT_PATH_NOT_FOUND, Code::ParentNotFound),
+        ] {
+            assert_eq!(Failure::from(refused(status)).code, code);
+        }
+        assert_eq!(Failure::from(client::Error::Lost("gone")).code, Code::ServerBusy);
+    }
+}

@@ -1,0 +1,230 @@
+//! Files.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use client::{Access, Disposition, Facts, File, OpenOptions, Tree};
+use hyper::StatusCode;
+use hyper::header::{ACCEPT_RANGES, CONTENT_RANGE, CONTENT_TYPE};
+use tokio::sync::mpsc::{Sender, channel};
+
+use super::directory::remove;
+use super::{Ask, Service, accepted};
+use crate::answer::{Answer, Piecewise, empty, set, set_facts};
+use crate::failure::{Code, Failure};
+use crate::target::Target;
+
+/// Bytes of one Put Range, and of what Create File brings.
+pub(crate) const PUT_MAX: u64 = 4 << 20;
+/// The longest file.
+const LENGTH_MAX: u64 = 4 << 40;
+/// Bytes that one read of the file server moves, and the reads that an answer is ahead of who takes it.
+const PIECE_BYTES: u64 = 1 << 20;
+const PIECES_AHEAD: usize = 4;
+/// What a cleared range is written with.
+const ZEROS: &[u8] = &[0; 1 << 20];
+
+const TO_READ: OpenOptions = OpenOptions {
+    access: Access::Read,
+    disposition: Disposition::Open,
+    directory: Some(false),
+    sharing: client::Sharing::Everything,
+    durable: false,
+    link_itself: false,
+    write_through: false,
+    unbuffered: false,
+    scan: client::Scan::Unknown,
+};
+const TO_WRITE: OpenOptions = OpenOptions { access: Access::Write, ..TO_READ };
+
+/// Create File. One that exists is made anew.
+pub(super) async fn create(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
+    match ask.header("x-ms-type") {
+        Some(kind) if kind.eq_ignore_ascii_case("file") => {}
+        Some(_) => return Err(Failure::header("x-ms-type", "file")),
+        None => return Err(Failure::missing("x-ms-type")),
+    }
+    let length = ask.number("x-ms-content-length")?.ok_or_else(|| Failure::missing("x-ms-content-length"))?;
+    if length > LENGTH_MAX {
+        return Err(Failure::new(Code::OutOfRangeInput, format!("A file has at most {LENGTH_MAX} bytes.")));
+    }
+    if ask.body.len() as u64 > length.min(PUT_MAX) {
+        return Err(Failure::new(Code::RequestBodyTooLarge, "The body is longer than the file, or than 4 MiB."));
+    }
+    let tree = service.tree(ask).await?;
+    let options = OpenOptions { disposition: Disposition::Overwrite, ..TO_WRITE };
+    let facts = with(&tree, &ask.target.path(), options, async |file| {
+        file.set_length(length).await?;
+        if !ask.body.is_empty() {
+            file.write(0, ask.body.clone()).await?;
+        }
+        Ok(())
+    })
+    .await?;
+    let mut answer = empty(StatusCode::CREATED);
+    set_facts(&mut answer, &facts);
+    Ok(answer)
+}
+
+/// Put Range: writes, or clears.
+pub(super) async fn put_range(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
+    let range = ask.range_to_change()?;
+    let writes = match ask.header("x-ms-write").map(str::to_ascii_lowercase).as_deref() {
+        Some("update") => true,
+        Some("clear") => false,
+        Some(_) => return Err(Failure::header("x-ms-write", "update, or clear")),
+        None => return Err(Failure::missing("x-ms-write")),
+    };
+    if writes && range.end - range.start != ask.body.len() as u64 {
+        return Err(Failure::header("x-ms-range", "as many bytes as the body has"));
+    }
+    let tree = service.tree(ask).await?;
+    let facts = with(&tree, &ask.target.path(), TO_WRITE, async |file| {
+        if range.end > file.facts_now().await?.end_of_file {
+            return Err(Failure::new(Code::InvalidRange, "The range ends behind the file."));
+        }
+        if writes {
+            file.write(range.start, ask.body.clone()).await?;
+            return Ok(());
+        }
+        clear(file, range.clone()).await
+    })
+    .await?;
+    let mut answer = empty(StatusCode::CREATED);
+    set_facts(&mut answer, &facts);
+    Ok(answer)
+}
+
+async fn clear(file: &File, mut range: Range<u64>) -> Result<(), Failure> {
+    while !range.is_empty() {
+        let length = (range.end - range.start).min(ZEROS.len() as u64);
+        file.write(range.start, Bytes::from_static(&ZEROS[..length as usize])).await?;
+        range.start += length;
+    }
+    Ok(())
+}
+
+/// Set File Properties: the length.
+pub(super) async fn set_properties(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
+    let length = ask.number("x-ms-content-length")?;
+    let tree = service.tree(ask).await?;
+    let facts = with(&tree, &ask.target.path(), TO_WRITE, async |file| match length {
+        Some(length) if length > LENGTH_MAX => {
+            Err(Failure::new(Code::OutOfRangeInput, format!("A file has at most {LENGTH_MAX} bytes.")))
+        }
+        Some(length) => Ok(file.set_length(length).await?),
+        None => Ok(()),
+    })
+    .await?;
+    let mut answer = empty(StatusCode::OK);
+    set_facts(&mut answer, &facts);
+    Ok(answer)
+}
+
+/// Get File Properties.
+pub(super) async fn properties(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
+    let tree = service.tree(ask).await?;
+    let facts = tree.facts(&ask.target.path()).await?;
+    if facts.is_directory() {
+        return Err(Failure::new(Code::ResourceTypeMismatch, "It is a directory."));
+    }
+    // Its length is told, and nothing is sent: who asks wants the headers.
+    let (_, pieces) = channel(1);
+    let mut answer = empty(StatusCode::OK);
+    *answer.body_mut() = Piecewise::Sent { left: facts.end_of_file, pieces };
+    set_file(&mut answer, &facts);
+    Ok(answer)
+}
+
+/// Get File.
+pub(super) async fn get(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
+    let tree = service.tree(ask).await?;
+    let file = tree.open(&ask.target.path(), TO_READ).await?;
+    let facts = file.facts();
+    let range = match ask.range_of(facts.end_of_file) {
+        Ok(range) => range,
+        Err(failure) => {
+            file.close().await?;
+            return Err(failure);
+        }
+    };
+    let sent = range.clone().unwrap_or(0..facts.end_of_file);
+    let mut answer = empty(if range.is_some() { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK });
+    set_file(&mut answer, &facts);
+    if range.is_some() {
+        let text = format!("bytes {}-{}/{}", sent.start, sent.end - 1, facts.end_of_file);
+        set(&mut answer, CONTENT_RANGE.as_str(), &text);
+    }
+    let (sender, pieces) = channel(PIECES_AHEAD);
+    *answer.body_mut() = Piecewise::Sent { left: sent.end - sent.start, pieces };
+    tokio::spawn(send(file, sent, sender));
+    Ok(answer)
+}
+
+/// Sends a file's bytes as far as somebody takes them, and closes it.
+async fn send(file: File, mut range: Range<u64>, to: Sender<Bytes>) {
+    while !range.is_empty() {
+        let length = (range.end - range.start).min(PIECE_BYTES);
+        let Ok(piece) = file.read(range.start, length as usize).await else { break };
+        let piece = Bytes::copy_from_slice(&piece);
+        range.start += piece.len() as u64;
+        if piece.is_empty() || to.send(piece).await.is_err() {
+            break;
+        }
+    }
+    // The open goes with its session where even that is not to be had.
+    if let Err(error) = file.close().await {
+        tracing::debug!(%error, "a file that was read for the REST interface could not be closed");
+    }
+}
+
+/// Delete File.
+pub(super) async fn delete(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
+    let tree = service.tree(ask).await?;
+    remove(&tree, &ask.target.path(), false).await?;
+    Ok(accepted())
+}
+
+/// Rename File and Rename Directory: the source is named by its whole URL.
+pub(super) async fn rename(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
+    const SOURCE: &str = "x-ms-file-rename-source";
+    let source = ask.header(SOURCE).ok_or_else(|| Failure::missing(SOURCE))?;
+    let is_true = |name| ask.header(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
+    let wrong = || Failure::header(SOURCE, "the URL of a file or directory of the same share");
+    let url: hyper::Uri = source.parse().map_err(|_| wrong())?;
+    let host = url.authority().map(ToString::to_string).unwrap_or_default();
+    let from = Target::parse(&host, url.path(), |name| name == ask.target.account)?;
+    if from.account != ask.target.account || from.share != ask.target.share || from.names.is_empty() {
+        return Err(wrong());
+    }
+    let tree = service.tree(ask).await?;
+    tree.rename(&from.path(), &ask.target.path(), is_true("x-ms-file-rename-replace-if-exists")).await?;
+    let facts = tree.facts(&ask.target.path()).await?;
+    let mut answer = empty(StatusCode::OK);
+    set_facts(&mut answer, &facts);
+    Ok(answer)
+}
+
+/// Opens a file, works with it, and closes it whatever came of that. Gives what the file is then.
+async fn with(
+    tree: &Tree,
+    path: &str,
+    options: OpenOptions,
+    work: impl AsyncFnOnce(&File) -> Result<(), Failure>,
+) -> Result<Facts, Failure> {
+    let file = tree.open(path, options).await?;
+    let before = file.facts();
+    let done = work(&file).await;
+    let closed = file.close_and_look().await;
+    done?;
+    Ok(closed?.unwrap_or(before))
+}
+
+fn set_file(answer: &mut Answer, facts: &Facts) {
+    set_facts(answer, facts);
+    set(answer, ACCEPT_RANGES.as_str(), "bytes");
+    set(answer, CONTENT_TYPE.as_str(), "application/octet-stream");
+    set(answer, "x-ms-type", "File");
+    set(answer, "x-ms-lease-status", "unlocked");
+    set(answer, "x-ms-lease-state", "available");
+}

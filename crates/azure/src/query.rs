@@ -1,0 +1,74 @@
+//! The part of a URL behind its question mark.
+
+use percent_encoding::percent_decode_str;
+
+use crate::failure::{Code, Failure};
+
+/// Parameters by their names in lower case, each with its decoded value.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Query(Vec<(String, String)>);
+
+impl Query {
+    /// Reads it. A `+` is a plus sign, as the service's clients mean it.
+    pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
+        let pairs = text.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            Ok((decoded(name)?.to_lowercase(), decoded(value)?))
+        });
+        pairs.collect::<Result<_, _>>().map(Query)
+    }
+
+    /// The value of a parameter, the first where it is given twice.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    /// All parameters as a signature has them: by name, values of one name sorted and with commas between them.
+    pub(crate) fn canonical(&self) -> Vec<(&str, String)> {
+        let mut sorted: Vec<(&str, &str)> = self.0.iter().map(|(name, value)| (&**name, &**value)).collect();
+        sorted.sort_unstable();
+        let mut canonical: Vec<(&str, String)> = Vec::new();
+        for (name, value) in sorted {
+            match canonical.last_mut() {
+                Some((last, values)) if *last == name => {
+                    values.push(',');
+                    values.push_str(value);
+                }
+                _ => canonical.push((name, value.to_owned())),
+            }
+        }
+        canonical
+    }
+}
+
+/// Decodes `%41`; fails where that is no UTF-8.
+pub(crate) fn decoded(text: &str) -> Result<String, Failure> {
+    let text = percent_decode_str(text).decode_utf8();
+    text.map(Into::into).map_err(|_| Failure::new(Code::InvalidUri, "The URL has bytes that are no UTF-8."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_found_by_their_names_in_any_case() {
+        let query = Query::parse("restype=share&COMP=list&prefix=a%2Fb+c&include=").unwrap();
+        assert_eq!(query.get("restype"), Some("share"));
+        assert_eq!(query.get("comp"), Some("list"));
+        assert_eq!(query.get("prefix"), Some("a/b+c"));
+        assert_eq!((query.get("include"), query.get("marker")), (Some(""), None));
+    }
+
+    #[test]
+    fn values_of_one_name_are_signed_together_and_in_order() {
+        let query = Query::parse("b=2&a=x&B=1&c").unwrap();
+        let wanted = [("a", "x"), ("b", "1,2"), ("c", "")].map(|(name, value)| (name, value.to_owned()));
+        assert_eq!(query.canonical(), wanted);
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_refused() {
+        assert_eq!(Query::parse("a=%ff").unwrap_err().code, Code::InvalidUri);
+    }
+}

@@ -1,0 +1,78 @@
+//! Files are reached as SMB clients reach them: by a session of the account on this server, so that opens, leases, locks, rights and budgets hold for both.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use client::{Channels, Session, Settings, Target, Tcp, Tree};
+use control::{Keys, KnownCatalog};
+use secure::hmac_sha256;
+use tokio::sync::Mutex;
+
+use crate::failure::{Code, Failure};
+use crate::shared_key::Proven;
+
+/// The sessions there are, one for each account that asks. The account is who has proved its key, and the session signs in with that key.
+pub(crate) struct Sessions {
+    server: SocketAddr,
+    catalog: KnownCatalog,
+    live: Mutex<HashMap<String, Live>>,
+}
+
+struct Live {
+    /// What tells the key apart with which it signed in.
+    key: [u8; 32],
+    session: Session,
+    trees: HashMap<String, Tree>,
+}
+
+impl Sessions {
+    /// None yet; they will be of the server at this address.
+    pub(crate) fn new(server: SocketAddr, catalog: KnownCatalog) -> Self {
+        Sessions { server, catalog, live: Mutex::default() }
+    }
+
+    /// A share of an account, reached by a session of it.
+    pub(crate) async fn share(&self, of: &Proven, share: &str) -> Result<Tree, Failure> {
+        let keys = self.catalog.keys(of.account()).ok_or_else(|| Failure::no_share(share))?;
+        let key = fingerprint(&keys);
+        let mut live = self.live.lock().await;
+        // A key that was replaced has ended its session, and an answer may have told of that already.
+        if live.get(of.account()).is_some_and(|known| known.key != key) {
+            live.remove(of.account());
+        }
+        if !live.contains_key(of.account()) {
+            let session = self.sign_in(of.account(), &keys).await?;
+            live.insert(of.account().to_owned(), Live { key, session, trees: HashMap::new() });
+        }
+        let known = live.get_mut(of.account()).ok_or_else(|| Failure::new(Code::ServerBusy, "Try again."))?;
+        if let Some(tree) = known.trees.get(share) {
+            return Ok(tree.clone());
+        }
+        let tree = known.session.tree(share).await?;
+        known.trees.insert(share.to_owned(), tree.clone());
+        Ok(tree)
+    }
+
+    /// Forgets an account's session, which no longer does what it is asked.
+    pub(crate) async fn forget(&self, of: &Proven) {
+        self.live.lock().await.remove(of.account());
+    }
+
+    async fn sign_in(&self, account: &str, keys: &Keys) -> Result<Session, Failure> {
+        let target = Target {
+            host: self.server.ip().to_string(),
+            port: self.server.port(),
+            user: account.to_owned(),
+            password: keys.key1.clone(),
+        };
+        // Both ends are on this machine.
+        let settings = Settings { channels: Channels::Exactly(1), ..Settings::default() };
+        Ok(Session::connect(&target, settings, Arc::new(Tcp)).await?)
+    }
+}
+
+/// Tells whether a key is another one, and nothing else of it.
+fn fingerprint(keys: &Keys) -> [u8; 32] {
+    hmac_sha256(b"multilane rest session", keys.key1.as_bytes())
+}

@@ -1,0 +1,121 @@
+//! What a request names: an account, and perhaps a share of it, and a path there.
+
+use crate::failure::{Code, Failure};
+use crate::query::decoded;
+
+/// Characters that no name of a file may have: those of Windows, of which `:` would lead to a stream.
+const FORBIDDEN: &[char] = &['"', '\\', '/', ':', '|', '<', '>', '*', '?'];
+/// UTF-16 units of a name, and of a whole path.
+const NAME_MAX: usize = 255;
+const PATH_MAX: usize = 2048;
+/// Directories above each other.
+const DEPTH_MAX: usize = 250;
+
+/// What a request names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    /// The account, without a `-secondary`.
+    pub(crate) account: String,
+    /// The share, if one is named.
+    pub(crate) share: Option<String>,
+    /// The names from the share's root on; none for the root.
+    pub(crate) names: Vec<String>,
+}
+
+impl Target {
+    /// Reads the path of a URL as it was sent, and the host. `is_account` tells whether a name is an account's: `account.file.anything` names it, and
+    /// otherwise the path's first name does.
+    pub(crate) fn parse(host: &str, path: &str, is_account: impl Fn(&str) -> bool) -> Result<Self, Failure> {
+        let mut names = path.split('/').filter(|name| !name.is_empty());
+        let account = match account_of(host).filter(|account| is_account(account)) {
+            Some(account) => account.to_owned(),
+            None => decoded(names.next().unwrap_or_default())?,
+        };
+        let share = names.next().map(decoded).transpose()?;
+        // A `%2F` is a separator as well: some clients encode whole paths.
+        let rest = names.map(decoded).collect::<Result<Vec<_>, _>>()?.join("/");
+        let names: Vec<String> = rest.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        let units = |text: &str| text.encode_utf16().count();
+        let whole = names.iter().map(|name| units(name) + 1).sum::<usize>();
+        if names.len() > DEPTH_MAX || whole > PATH_MAX || !names.iter().all(|name| is_name(name)) {
+            return Err(Failure::new(Code::InvalidResourceName, "The specified resource name is invalid."));
+        }
+        let account = account.strip_suffix("-secondary").unwrap_or(&account).to_owned();
+        Ok(Target { account, share, names })
+    }
+
+    /// The path as SMB has it.
+    pub(crate) fn path(&self) -> String {
+        self.names.join("\\")
+    }
+}
+
+/// The account that a host's name begins with, as in `account.file.core.windows.net`.
+fn account_of(host: &str) -> Option<&str> {
+    let (account, rest) = host.split_once('.')?;
+    rest.starts_with("file.").then_some(account)
+}
+
+/// True for what Windows takes for a file's name.
+fn is_name(name: &str) -> bool {
+    let is_allowed = |character: char| !FORBIDDEN.contains(&character) && !character.is_control();
+    !name.is_empty()
+        && name != "."
+        && name != ".."
+        && !name.ends_with('.')
+        && name.encode_utf16().count() <= NAME_MAX
+        && name.chars().all(is_allowed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(host: &str, path: &str) -> Result<Target, Code> {
+        Target::parse(host, path, |name| name == "work").map_err(|failure| failure.code)
+    }
+
+    fn target(account: &str, share: Option<&str>, names: &[&str]) -> Target {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        Target { account: account.into(), share: share.map(Into::into), names }
+    }
+
+    #[test]
+    fn the_account_is_in_the_path_or_in_the_hosts_name() {
+        assert_eq!(parsed("127.0.0.1:10004", "/work/docs/a/b%20c"), Ok(target("work", Some("docs"), &["a", "b c"])));
+        assert_eq!(parsed("h", "/work/docs/a%2Fb"), Ok(target("work", Some("docs"), &["a", "b"])));
+        assert_eq!(parsed("localhost", "/work/"), Ok(target("work", None, &[])));
+        assert_eq!(parsed("work.file.core.localhost:1", "/docs/work"), Ok(target("work", Some("docs"), &["work"])));
+        assert_eq!(parsed("other.file.core.localhost", "/work/docs"), Ok(target("work", Some("docs"), &[])));
+        assert_eq!(parsed("h", "/work-secondary/docs"), Ok(target("work", Some("docs"), &[])));
+    }
+
+    #[test]
+    fn a_path_leads_nowhere_else() {
+        for path in [
+            "..",
+            "a/../b",
+            "%2e%2e",
+            "a%2f..%2fb",
+            "a%5c..",
+            "file:stream",
+            "a%3Astream",
+            ".",
+            "end.",
+            "nul%00",
+            "a*",
+            "%C2%85",
+        ] {
+            assert_eq!(parsed("h", &format!("/work/docs/{path}")), Err(Code::InvalidResourceName), "{path}");
+        }
+        assert_eq!(parsed("h", "/work/docs/%ff"), Err(Code::InvalidUri));
+        assert_eq!(parsed("h", &format!("/work/docs/{}", "n".repeat(256))), Err(Code::InvalidResourceName));
+        assert_eq!(parsed("h", &format!("/work/docs/{}", "d/".repeat(251))), Err(Code::InvalidResourceName));
+    }
+
+    #[test]
+    fn paths_are_smbs() {
+        assert_eq!(parsed("h", "/work/docs/a/b/c").unwrap().path(), "a\\b\\c");
+        assert_eq!(parsed("h", "/work/docs").unwrap().path(), "");
+    }
+}
