@@ -22,7 +22,7 @@ FIRST = """#!/bin/busybox sh
 mount -t proc proc /proc
 mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev
-for module in virtio_pci virtio_net virtio_blk ext4; do
+for module in virtio_pci virtio_net virtio_blk crc32c_generic ext4; do
     modprobe $module
 done
 ip link set lo up
@@ -80,6 +80,8 @@ class Machine:
         wanted = root / "etc/systemd/system/multi-user.target.wants"
         wanted.mkdir(exist_ok=True)
         (wanted / "shell.service").symlink_to("/etc/systemd/system/shell.service")
+        # A minimal system has no udev, for whose word on the console a boot would wait.
+        (root / "etc/systemd/system/serial-getty@ttyS0.service").symlink_to("/dev/null")
         disk = str(self.scratch / "disk")
         subprocess.run(["mkfs.ext4", "-q", "-d", str(root), disk, f"{DISK_MIB}M"], check=True)
         shutil.rmtree(root)
@@ -107,7 +109,7 @@ class Machine:
             place.unlink()
         words = ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-m", str(MEMORY_MIB), "-smp", "2", "-display", "none",
                  "-monitor", "none", "-kernel", str(guest.built() / "vmlinuz"), "-initrd", str(self.scratch / "initrd"),
-                 "-append", "console=ttyS0 rdinit=/first panic=-1", "-serial", f"file:{self.scratch / 'console'}",
+                 "-append", "console=ttyS0 rdinit=/first panic=0", "-serial", f"file:{self.scratch / 'console'}",
                  "-serial", f"unix:{place},server=on,wait=off", "-drive", f"file={self.scratch / 'disk'},format=raw,if=virtio",
                  "-netdev", f"user,id=net,hostfwd=tcp:127.0.0.1:{self.port}-10.0.2.15:445", "-device", "virtio-net-pci,netdev=net"]
         self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -131,7 +133,7 @@ class Machine:
 
     def answers(self):
         with contextlib.suppress(TimeoutError):
-            return self.tried("stty -echo -onlcr; true", seconds=5)[0] == 0
+            return self.tried("PS1=; stty -echo -onlcr", seconds=5)[0] == 0
         return False
 
     def console(self):

@@ -17,7 +17,7 @@ from conformance import packages
 GATEWAY = "10.0.2.2"
 FILES = packages.HERE / "kernel-guest"
 PROGRAMS = ("busybox", "mount.cifs", "fio")
-MODULES = ("virtio_pci", "virtio_net", "virtio_blk", "ext4", "cifs", "cmac", "gcm", "ccm", "ctr", "ghash_generic", "aesni_intel", "aes_generic",
+MODULES = ("virtio_pci", "virtio_net", "virtio_blk", "crc32c_generic", "ext4", "cifs", "cmac", "gcm", "ccm", "ctr", "ghash_generic", "aesni_intel", "aes_generic",
            "sha256_generic", "sha512_generic", "hmac", "ecb", "md5", "nls_utf8")
 # What a guest prints last whose script came to its end.
 ENDING = "guest finished with 0"

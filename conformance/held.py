@@ -9,6 +9,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import threading
 
 from conformance import packages
 from conformance.report import Skip, expect
@@ -51,6 +52,8 @@ def main():
         if library.ptrace(request, thread, None, None) != 0:
             sys.exit(f"ptrace: {os.strerror(ctypes.get_errno())}")
     os.waitpid(thread, WALL)
+    # Where the program ends, nobody hears of that before its tracer has.
+    threading.Thread(target=os.waitpid, args=(thread, WALL), daemon=True).start()
     print("held", flush=True)
     sys.stdin.read()
     library.ptrace(PTRACE_DETACH, thread, None, None)

@@ -61,6 +61,7 @@ def run(kind, report, options):
             of_debian.serves()
             of_debian.reload()
             of_debian.folders()
+            of_debian.moved()
             of_debian.audit_log()
             of_debian.socket()
             of_debian.crash()
@@ -237,6 +238,16 @@ class Installed:
             expect("/" not in writable and not any(place.startswith(("/etc", "/usr", "/home", "/root")) for place in writable), f"{writable}")
             expect({DATA, LOGS, "/srv"} <= writable, f"{writable}")
 
+    def moved(self):
+        with self.check("the data folder moves as the guide says"):
+            guide = (packages.ROOT / "docs/ADMINISTRATION.md").read_text().split("\n## Move the data folder\n")[1]
+            said = self.debian.run("sh", "-euc", f"DATA={DATA}\n" + guide.split("```sh\n")[1].split("```")[0])
+            expect("nothing is wrong with" in said and self.is_there(f"{DATA}.new/catalog.db"), said)
+            expect(self.got("share", "kept") == "kept for years\n", "another text comes back")
+            back = f"systemctl stop {' '.join(UNITS)}; umount {DATA}; rmdir {DATA}; mv {DATA}.new {DATA}; systemctl start multilane"
+            self.debian.run("sh", "-euc", back)
+            self.until_active()
+
     def audit_log(self):
         with self.check("logrotate moves the audit log away, and the server goes on in a new one"):
             self.multilane("share", "update", "media", "--audit", "write")
@@ -340,7 +351,7 @@ class Installed:
     def purge(self, package):
         with self.check("purged, it keeps a data folder with files of shares, and says which"):
             done = self.debian.tried("dpkg", "--purge", "multilane")
-            expect(done.returncode == 0 and f"{DATA} is kept" in done.stderr and f"{DATA}/share/" in done.stderr, f"{done.stderr}")
+            expect(done.returncode == 0 and f"{DATA} is kept" in done.stderr and f"below {DATA}/share." in done.stderr, f"{done.stderr}")
             expect(self.is_there(f"{DATA}/share/kept") and self.is_there(f"{SHARED}/film"), "files of shares are gone")
             expect(not self.is_there(LOGS) and not self.is_there("/etc/default/multilane"), "logs or settings are left")
         with self.check("purged, it takes a data folder without them"):

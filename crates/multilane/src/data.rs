@@ -1,15 +1,14 @@
 //! Which data folder a command is about, and telling the server that runs on it.
 
-use std::env;
-use std::ffi::OsStr;
-use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::sync::OnceLock;
 use std::time::Duration;
+use std::{env, fs, io};
 
 use control::{Catalog, DataFolder, Error, Problem, Request, ask};
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+use rustix::thread::{Gid, Uid, set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
 /// How long a command waits for programs that read the catalog.
 const READERS_WAIT: Duration = Duration::from_secs(1);
@@ -33,6 +32,11 @@ pub(crate) fn is_default(path: &Path) -> bool {
 }
 
 fn default_path() -> Option<PathBuf> {
+    static DEFAULT: OnceLock<Option<PathBuf>> = OnceLock::new();
+    DEFAULT.get_or_init(find_default_path).clone()
+}
+
+fn find_default_path() -> Option<PathBuf> {
     if rustix::process::geteuid().is_root() {
         return Some(OF_ROOT.into());
     }
@@ -41,32 +45,34 @@ fn default_path() -> Option<PathBuf> {
     Some(shared?.join("multilane"))
 }
 
-/// Has root act as the user that a data folder belongs to, as that of a package's server does: what a command makes there is the server's then, and
-/// what it looks at the server may look at. The program goes on from its beginning, as that user.
+/// Has root act from now on as the user that a data folder belongs to, as that of a package's server does: what a command makes there is the server's
+/// then, and what it looks at the server may look at. No other process of that user may look into this one, which still has what root gave it: its
+/// terminal, its environment, its memory. To be called before there are threads, as each has a user of its own.
 pub(crate) fn act_as_owner(path: &Path) -> Result<(), Error> {
     if !rustix::process::geteuid().is_root() {
         return Ok(());
     }
-    let found = path.canonicalize().and_then(|whole| fs::metadata(&whole).map(|found| (whole, found)));
     // Whatever is wrong with the folder, who opens it says so.
-    let Some((whole, found)) = found.ok().filter(|(_, found)| found.uid() != 0) else { return Ok(()) };
-    let mut words = env::args_os();
-    let mut again = Command::new("/proc/self/exe");
-    if let Some(name) = words.next() {
-        again.arg0(name);
-    }
-    // Other processes of that user may read what this one's environment is.
-    again.env_clear().envs(env::vars_os().filter(|(name, _)| is_for_anybody(name)));
-    // A default would be another one for another user.
-    let cause = again.args(words).env("MULTILANE_DATA", whole).uid(found.uid()).gid(found.gid()).exec();
-    let what = format!("cannot act as the owner of {} (uid {}): {cause}", path.display(), found.uid());
-    Err(Error::machine(what, "run this as that user, from a place where that user may run it"))
+    let Some(found) = fs::metadata(path).ok().filter(|found| found.uid() != 0) else { return Ok(()) };
+    // That of root, as long as this is root.
+    default_path();
+    become_user(found.uid(), found.gid()).map_err(|cause| {
+        let what = format!("cannot act as the owner of {} (uid {}): {cause}", path.display(), found.uid());
+        Error::machine(what, "run this as that user")
+    })
 }
 
-/// True for what says how to print, and for what is the program's own.
-fn is_for_anybody(name: &OsStr) -> bool {
-    const NAMES: [&str; 8] = ["COLORTERM", "COLUMNS", "LANG", "LINES", "NO_COLOR", "PATH", "TERM", "TZ"];
-    name.to_str().is_some_and(|name| NAMES.contains(&name) || name.starts_with("LC_") || name.starts_with("MULTILANE_"))
+fn become_user(user: u32, group: u32) -> io::Result<()> {
+    if fs::read_dir("/proc/self/task")?.count() != 1 {
+        return Err(io::Error::other("other threads would go on as root"));
+    }
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    set_thread_groups(&[])?;
+    let (user, group) = (Uid::from_raw(user), Gid::from_raw(group));
+    set_thread_res_gid(group, group, group)?;
+    set_thread_res_uid(user, user, user)?;
+    // A change of user may have set it to what the machine wants for programs that change theirs.
+    Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }
 
 /// Opens the catalog of an existing data folder.
@@ -103,16 +109,4 @@ pub(crate) fn reload(folder: &DataFolder) -> Result<Option<Vec<Problem>>, Error>
             error.remedy(),
         )
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_owner_of_a_data_folder_does_not_learn_of_roots_environment() {
-        let kept = ["TERM", "LC_TIME", "MULTILANE_LOG", "AWS_SECRET_ACCESS_KEY", "SSH_AUTH_SOCK", "LD_PRELOAD", "HOME"];
-        let kept: Vec<_> = kept.into_iter().filter(|name| is_for_anybody(OsStr::new(name))).collect();
-        assert_eq!(kept, ["TERM", "LC_TIME", "MULTILANE_LOG"]);
-    }
 }

@@ -13,7 +13,7 @@ use crate::place::Place;
 /// Stands in for systemd: starts, stops and restarts the server of the data folder.
 const SYSTEMCTL: &str = r#"#!/bin/sh
 set -eu
-[ "$2" = multilane ]
+case "$*" in *" multilane" | *" multilane.socket multilane.service") ;; *) exit 1 ;; esac
 case "$1" in
 start)
     : >"$RUN/ready" # of the start before, as long as the server has not opened it
@@ -116,11 +116,16 @@ fn restore() {
 #[test]
 fn moving_the_data_folder() {
     let machine = Machine::with_server();
+    if !may_mount(&machine) {
+        return;
+    }
     fs::write(machine.place.data.join("share/file"), "kept").unwrap();
-    let said = rehearse(&machine, "Move the data folder");
-    assert!(said.contains("nothing is wrong with"), "{said}");
-    assert_eq!(fs::read_to_string(machine.place.data.join("documents/file")).unwrap(), "kept");
-    assert_eq!(machine.place.json(&["status"])["problems"], serde_json::json!([]));
+    until_unmounted(&machine, || {
+        let said = rehearse(&machine, "Move the data folder");
+        assert!(said.contains("nothing is wrong with"), "{said}");
+        assert_eq!(fs::read_to_string(machine.place.data.join("documents/file")).unwrap(), "kept");
+        assert_eq!(machine.place.json(&["status"])["problems"], serde_json::json!([]));
+    });
 }
 
 #[test]
@@ -151,17 +156,38 @@ fn a_broken_catalog() {
     assert!(machine.does("multilane account list").contains("projects"));
 }
 
+/// Whether something can be mounted here; what needs it is left out elsewhere.
+fn may_mount(machine: &Machine) -> bool {
+    let probe = "mkdir \"$RUN/probe\"; mount --bind \"$RUN/probe\" \"$RUN/probe\" && umount \"$RUN/probe\"";
+    let may = machine.types(probe).status.success();
+    assert!(may || std::env::var_os("CI").is_none(), "nothing can be mounted here");
+    if !may {
+        eprintln!("skipped: nothing can be mounted here");
+    }
+    may
+}
+
+/// Does something with a data folder on which a file system is mounted, or comes to be, and takes that away whatever comes of it.
+fn until_unmounted(machine: &Machine, work: impl FnOnce()) {
+    let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+    machine.types("[ ! -e \"$RUN/pid\" ] || kill -9 \"$(cat \"$RUN/pid\")\"");
+    let unmounted = machine.types("umount -l \"$DATA\"").status.success();
+    if let Err(cause) = done {
+        std::panic::resume_unwind(cause);
+    }
+    assert!(unmounted, "nothing was mounted");
+}
+
 #[test]
 fn a_full_disk() {
     let machine = Machine::new();
     let data = machine.place.data.clone();
     fs::create_dir(&data).unwrap();
-    let mut mount = Command::new("mount");
-    mount.args(["-t", "tmpfs", "-o", "mode=700,size=4m", "tmpfs"]).arg(&data).stderr(Stdio::null());
-    if !mount.status().is_ok_and(|status| status.success()) {
+    if !may_mount(&machine) {
         return;
     }
-    let rehearsed = std::panic::catch_unwind(|| {
+    machine.does("mount -t tmpfs -o mode=700,size=4m tmpfs \"$DATA\"");
+    until_unmounted(&machine, || {
         machine.does("systemctl start multilane; dd if=/dev/zero of=\"$DATA/catalog.db.before-restore\" bs=512 2>\"$RUN/full\" || true");
         let refused = machine.types("multilane account create another");
         let complaint = String::from_utf8_lossy(&refused.stderr).into_owned();
@@ -170,9 +196,4 @@ fn a_full_disk() {
         assert!(said.contains("catalog.db.before-restore") && said.contains("nothing is wrong with"), "{said}");
         machine.does("multilane account create another; systemctl stop multilane");
     });
-    machine.types("[ ! -e \"$RUN/pid\" ] || kill -9 \"$(cat \"$RUN/pid\")\"");
-    assert!(Command::new("umount").arg("-l").arg(&data).status().unwrap().success());
-    if let Err(cause) = rehearsed {
-        std::panic::resume_unwind(cause);
-    }
 }
