@@ -42,6 +42,7 @@ DefaultDependencies=no
 After=local-fs.target
 [Service]
 ExecStart=/bin/sh
+Environment=PS1=
 StandardInput=tty-force
 StandardOutput=tty
 StandardError=tty
@@ -133,7 +134,7 @@ class Machine:
 
     def answers(self):
         with contextlib.suppress(TimeoutError):
-            return self.tried("PS1=; stty -echo -onlcr", seconds=5)[0] == 0
+            return self.tried("stty -F /dev/ttyS1 -echo -onlcr", seconds=5)[0] == 0
         return False
 
     def console(self):
@@ -143,7 +144,7 @@ class Machine:
         """Runs a line of shell there as root; its exit code, and what it prints."""
         number = str(time.monotonic_ns())
         self.shell.settimeout(seconds)
-        self.shell.sendall(f"{command} < /dev/null; echo; echo {SAY_END}{number} $?\n".encode())
+        self.shell.sendall(f"({command}) < /dev/null; code=$?; echo; echo {SAY_END}{number} $code\n".encode())
         said = b""
         ending = f"{END}{number} ".encode()
         while ending not in said or not said.split(ending)[-1].endswith(b"\n"):
