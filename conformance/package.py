@@ -33,6 +33,7 @@ FILES = {
     "/usr/lib/sysusers.d/multilane.conf": 0o644,
     "/usr/lib/tmpfiles.d/multilane.conf": 0o644,
     "/etc/default/multilane": 0o644,
+    "/etc/multilane/multilane.toml": 0o644,
     "/etc/logrotate.d/multilane": 0o644,
     "/etc/ufw/applications.d/multilane": 0o644,
     "/usr/lib/firewalld/services/multilane.xml": 0o644,
@@ -60,6 +61,7 @@ def run(kind, report, options):
             of_debian.unit()
             of_debian.serves()
             of_debian.reload()
+            of_debian.settings()
             of_debian.folders()
             of_debian.moved()
             of_debian.audit_log()
@@ -222,6 +224,18 @@ class Installed:
             expect((self.process(), self.is_active("multilane.service")) == (process, True), "it is another process now")
             expect(self.property("StatusText") == "Serves what the catalog says.", self.property("StatusText"))
 
+    def settings(self):
+        with self.check("the settings file counts after a reload, and a wrong one is told before"):
+            place = "/etc/multilane/multilane.toml"
+            self.debian.run("sh", "-c", f"echo 'channels-max = 9' >> {place}")
+            self.debian.run("systemctl", "reload", "multilane.service")
+            said = {one["name"]: one for one in json.loads(self.multilane("server", "settings", "--json"))}
+            expect(said["channels-max"]["value"] == "9" and place in said["channels-max"]["from"], f"{said['channels-max']}")
+            expect(said["audit-log"]["value"] == f"{LOGS}/audit.log", f"{said['audit-log']}")
+            self.debian.run("sh", "-c", "echo 'channels-max = 99' > /tmp/wrong.toml")
+            wrong = self.debian.tried("multilane", "serve", "--config", "/tmp/wrong.toml", "--check-config")
+            expect(wrong.returncode == 2 and "/tmp/wrong.toml line 1: channels-max" in wrong.stderr, f"{wrong.stderr}")
+
     def folders(self):
         with self.check("root shares a folder below /srv, and all that comes of it is the server's"):
             self.debian.run("install", "-d", "-o", "multilane", "-g", "multilane", "-m", "700", SHARED)
@@ -324,6 +338,7 @@ class Installed:
             expect(self.property("ActiveEnterTimestampMonotonic", "multilane.socket") == listens, "the socket was closed")
             expect(self.multilane("account", "keys", "local") == keys, "the keys are others")
             expect("MULTILANE_LOG=debug" in self.debian.run("cat", "/etc/default/multilane"), "the settings are others")
+            expect("channels-max = 9" in self.debian.run("cat", "/etc/multilane/multilane.toml"), "the settings are others")
             for share, name, text in (("share", "kept", "kept for years\n"), ("media", "film", "of a summer\n")):
                 expect(self.got(share, name) == text, f"{name} is another")
 

@@ -28,6 +28,18 @@ pub fn parse_advertised(text: &str) -> Result<AdvertisedAddress, Error> {
     Ok(advertised)
 }
 
+/// An address as [`parse_advertised`] reads it.
+pub(crate) fn advertised_text(advertised: &AdvertisedAddress) -> String {
+    let mut text = advertised.address.to_string();
+    if let Some(speed) = advertised.bits_per_second {
+        text.push_str(&format!(",speed={speed}"));
+    }
+    if advertised.rss {
+        text.push_str(",rss");
+    }
+    text
+}
+
 fn bits_per_second(text: &str) -> Result<u64, Error> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit: Option<u64> = match text.get(digits.len()..) {
@@ -62,6 +74,9 @@ mod tests {
         let full = read("203.0.113.7,speed=25G,rss");
         assert_eq!((full.bits_per_second, full.rss), (Some(25_000_000_000), true));
         assert_eq!(read("203.0.113.7,rss,speed=2500M").bits_per_second, Some(2_500_000_000));
+        for text in ["2001:db8::7", "203.0.113.7,speed=25000000000,rss", "203.0.113.7,rss"] {
+            assert_eq!(advertised_text(&read(text)), text);
+        }
     }
 
     #[test]

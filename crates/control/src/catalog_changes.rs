@@ -172,15 +172,12 @@ fn shares(before: &Snapshot, now: &Snapshot) {
 }
 
 fn settings(before: &StoredSettings, now: &StoredSettings) {
-    let what = named([
-        ("listen", before.listen != now.listen),
-        ("dialect", before.dialect_min != now.dialect_min),
-        ("signing", before.signing != now.signing),
-        ("sealing", before.sealing != now.sealing),
-        ("channels", before.channels_max != now.channels_max),
-        ("busy-poll", before.busy_poll != now.busy_poll),
-        ("name", before.server_name != now.server_name),
-    ]);
+    let changed = now.each().into_iter().zip(before.each()).filter(|(now, before)| now != before);
+    let mut what: Vec<&str> = changed.map(|(now, _)| now.name()).collect();
+    if before.server_name != now.server_name {
+        what.push("name");
+    }
+    let what = what.join(", ");
     if !what.is_empty() {
         info!(name: "settings_changed", what, "settings of the server were changed");
     }

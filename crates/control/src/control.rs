@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use server::admin::{
-    Account, Advertise, Anonymous, AuditClasses, Configuration, Group, Principal, PrincipalKind, Sealing, Settings,
-    Share, Signing, Standing, nt_hash,
+    Account, Advertise, AdvertisedAddress, Anonymous, AuditClasses, Configuration, Group, OwnAddresses, Principal,
+    PrincipalKind, Sealing, Settings, Share, Signing, Standing, nt_hash,
 };
 use tracing::{info, warn};
 
@@ -18,6 +18,7 @@ use crate::catalog::{
 };
 use crate::catalog_changes;
 use crate::rates::Limits;
+use crate::serve_option::{ServeOption, SettingView};
 use crate::served_folder::{BeforeTouch, HANGS_AFTER};
 use crate::share_gauges::{Gauge, ShareGauges};
 use crate::stores::{Folders, Looks, Stores};
@@ -33,9 +34,11 @@ const FIRST_SHARE: &str = "share";
 /// How long the first configuration waits for its folders, so that what is well is served from the first moment on.
 const FIRST_WAIT: Duration = HANGS_AFTER;
 
-/// What the command line of `serve` decides over the catalog, for as long as the server runs.
+/// What `serve` is started with, which counts before the catalog.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
+    /// All options of `serve`, for people.
+    pub options: Vec<ServeOption>,
     /// Where to listen; empty for what the catalog says.
     pub listen: Vec<SocketAddr>,
     /// The oldest dialect to accept.
@@ -48,10 +51,12 @@ pub struct Overrides {
     pub channels_max: Option<usize>,
     /// How long threads poll before they sleep.
     pub busy_poll: Option<BusyPolling>,
-    /// What clients are told of the server's addresses.
-    pub advertise: Advertise,
+    /// Addresses that clients are told of; empty for what the catalog says.
+    pub advertise: Vec<AdvertisedAddress>,
+    /// Whether they are told of the machine's own addresses, too.
+    pub own_addresses: Option<OwnAddresses>,
     /// Whether a session may be signed in again as the anonymous user.
-    pub anonymous: Anonymous,
+    pub anonymous: Option<Anonymous>,
     /// How much longer each call of a RAM disk takes that a store on another machine would be asked: for measurements.
     pub store_latency: Option<Duration>,
     /// The most credits for bursts that a share keeps, however many are provisioned: for tests, which cannot wait until a million are used.
@@ -136,7 +141,7 @@ impl Control {
         self.gauges.replace(snapshot.shares.iter().map(|share| self.gauge(share, &shares)));
         let is_awaited = |share: &&ShareRecord| !shares.iter().any(|served| served.name == share.name);
         let awaited = snapshot.shares.iter().filter(is_awaited).map(|share| share.name.clone()).collect();
-        let settings = settings(&self.settings_over(snapshot.settings.clone()), &self.overrides);
+        let settings = settings(&self.settings_over(snapshot.settings.clone()));
         Configuration {
             principals: principals(snapshot),
             accounts: accounts(snapshot),
@@ -244,6 +249,17 @@ impl Control {
         self.known.iter().flat_map(|snapshot| &snapshot.shares).cloned().collect()
     }
 
+    /// The options of `serve`, and what each of them is now.
+    pub fn settings(&self) -> Vec<SettingView> {
+        let kept = self.known.as_ref().map(|snapshot| &snapshot.settings);
+        self.overrides.options.iter().map(|option| option.view(kept)).collect()
+    }
+
+    /// Has other options of `serve` count. The next configuration is made with them; where to listen stays as it is.
+    pub fn override_with(&mut self, overrides: Overrides) {
+        self.overrides = overrides;
+    }
+
     /// What is known of the shares, for who looks often.
     pub fn gauges(&self) -> ShareGauges {
         self.gauges.clone()
@@ -314,6 +330,11 @@ impl Control {
         settings.sealing = self.overrides.sealing.unwrap_or(settings.sealing);
         settings.busy_poll = self.overrides.busy_poll.unwrap_or(settings.busy_poll);
         settings.channels_max = self.overrides.channels_max.unwrap_or(settings.channels_max);
+        if !self.overrides.advertise.is_empty() {
+            settings.advertise.clone_from(&self.overrides.advertise);
+        }
+        settings.own_addresses = self.overrides.own_addresses.unwrap_or(settings.own_addresses);
+        settings.anonymous = self.overrides.anonymous.unwrap_or(settings.anonymous);
         settings
     }
 }
@@ -384,7 +405,7 @@ fn principals(snapshot: &Snapshot) -> Vec<Principal> {
     accounts.chain(users).collect()
 }
 
-fn settings(stored: &StoredSettings, overrides: &Overrides) -> Settings {
+fn settings(stored: &StoredSettings) -> Settings {
     Settings {
         server_name: stored.server_name.clone().unwrap_or_else(host_label),
         machine_sid: stored.machine_sid,
@@ -393,8 +414,8 @@ fn settings(stored: &StoredSettings, overrides: &Overrides) -> Settings {
         signing: stored.signing,
         sealing: stored.sealing,
         channels_max: stored.channels_max,
-        advertise: overrides.advertise.clone(),
-        anonymous: overrides.anonymous,
+        advertise: Advertise { addresses: stored.advertise.clone(), own: stored.own_addresses },
+        anonymous: stored.anonymous,
         busy_poll: stored.busy_poll.polling(),
     }
 }

@@ -46,6 +46,7 @@ pub mod provisioning;
 mod rates;
 mod region;
 mod reload;
+mod serve_option;
 mod served_folder;
 mod share_gauges;
 mod size;
@@ -62,7 +63,7 @@ pub use belief::{BeliefChanges, BelievedFor};
 pub use catalog::{
     Account, AccountChanges, Backup, BusyPolling, Catalog, CatalogProblem, Checked, Dialect, Existing, Grant, Grantee,
     Grants, Group, Holds, Key, Keys, MetadataCaching, Modes, NewShare, Notice, Operator, ProvisionUpdate, Restored,
-    ShareChanges, ShareRecord, Source, StoredSettings, User, UserChanges, check_catalog, restore_catalog,
+    Setting, ShareChanges, ShareRecord, Source, StoredSettings, User, UserChanges, check_catalog, restore_catalog,
 };
 pub use control::{Control, Overrides, first_start};
 pub use counters::ask_for_counters;
@@ -78,6 +79,7 @@ pub use provisioned::{Increases, Provision, ProvisionChanges, Provisioned};
 pub use provisioning::ProvisionModel;
 pub use region::Region;
 pub use reload::{Reloader, Told, reload};
+pub use serve_option::{ServeOption, SettingView};
 pub use share_gauges::{ShareGauges, ShareReading};
 pub use size::parse_size;
 pub use sku::{AccountKind, AccountPlan, Billing, Sku};

@@ -58,8 +58,9 @@ pub(crate) fn run(path: &Path, command: &AccountCommand, output: Output) -> Resu
         AccountCommand::Create { name, kind, sku, location } => {
             let plan = AccountPlan::new(*kind, *sku, location.clone())?;
             let made = told.shown(catalog.create_account(name, plan)?);
-            output
-                .print(&made, |_| format!("made account {name}; `multilane account keys {name}` shows its keys\n"))?;
+            output.print(&made, |_| {
+                format!("created account {name}; `multilane account keys {name}` shows its keys\n")
+            })?;
             data::reload(&folder).map(drop)
         }
         AccountCommand::List => {

@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
@@ -163,15 +164,25 @@ Examples:
   multilane serve --otlp http://127.0.0.1:4318
   multilane serve --page 9446
 
+Each option may stand in the settings file, too, such as `sealing = \"required\"`, and in the environment,
+such as MULTILANE_SEALING=required. The command line counts before the environment, that before the file,
+and the file before what `multilane server set` keeps. `multilane server settings` says where each comes from.
+
 The first start makes an account `local` and a share `share` on a folder in the data folder.
 SIGTERM and SIGINT end the server after answering what is in flight; SIGHUP makes it read
-the catalog again.
-MULTILANE_LOG says what is logged, such as `debug` or `server=debug,warn`; `multilane log level`
-changes it while the server runs.";
+the catalog and the settings file again.";
 
 #[derive(Debug, Args)]
 #[command(after_help = SERVE_EXAMPLES)]
 pub(crate) struct Serve {
+    /// The settings file [default: multilane.toml in the data folder, or /etc/multilane/multilane.toml for /var/lib/multilane, where there is one]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Read all options, print them with where each comes from, and end; exit code 2 where one is wrong
+    #[arg(long)]
+    pub(crate) check_config: bool,
+
     /// Listen here; may be given several times [default: port 445 for root where it is free, else 4450, on all addresses]
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = place)]
     pub(crate) listen: Vec<SocketAddr>,
@@ -203,7 +214,7 @@ pub(crate) struct Serve {
     pub(crate) advertise: Vec<AdvertisedAddress>,
 
     /// Tell clients of no other addresses than those of --advertise
-    #[arg(long, requires = "advertise")]
+    #[arg(long)]
     pub(crate) advertise_only: bool,
 
     /// Whether a session may be signed in again as the anonymous user, which leaves it what it has open and nothing else [default: refused]
@@ -222,8 +233,8 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "URL")]
     pub(crate) otlp: Option<Collector>,
 
-    /// So often
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, requires = "otlp", value_parser = clap::value_parser!(u16).range(1..=3_600))]
+    /// Send them so often
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u16).range(1..=3_600))]
     pub(crate) otlp_every: u16,
 
     /// Have a page for operators, who sign in to watch and steer the server in a browser: at a port of 127.0.0.1 and ::1 [default: nowhere]
@@ -233,6 +244,11 @@ pub(crate) struct Serve {
     /// Have Azure Files' REST interface, for its SDKs and tools, at a port of this machine [default: nowhere; without a port: 10004]
     #[arg(long, value_name = "[ADDRESS:]PORT", num_args = 0..=1, default_missing_value = rest::PORT, value_parser = rest::place)]
     pub(crate) rest: Option<SocketAddr>,
+
+    /// What is logged: a level (off, error, warn, info, debug, trace), or levels of parts, such as server=debug,warn; `multilane log level`
+    /// changes it while the server runs
+    #[arg(long, value_name = "FILTER", default_value_t = Filter::default())]
+    pub(crate) log: Filter,
 
     /// What the log is: text, json or journald [default: text, or journald where standard error is the journal]
     #[arg(long, value_name = "FORMAT", hide_possible_values = true)]
@@ -275,10 +291,19 @@ pub(crate) enum WhereAnonymous {
     Reauthentication,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
+/// A switch. `true` and `false` are what some were called once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Switch {
+    #[value(alias = "true")]
     On,
+    #[value(alias = "false")]
     Off,
+}
+
+impl Switch {
+    pub(crate) fn is_on(self) -> bool {
+        self == Switch::On
+    }
 }
 
 /// The bytes that the audit log's file may have; `None` for as many as there will be.
@@ -481,13 +506,18 @@ pub(crate) struct Why {
 pub(crate) enum ServerCommand {
     /// The addresses, for clients that open more channels
     Interfaces,
-    /// The settings that are kept; what the command line of `serve` says counts before them
+    /// What each option of `serve` is, and where that comes from
     Settings,
     /// Change a setting that is kept
     #[command(after_help = SET_EXAMPLES)]
     Set {
         #[command(subcommand)]
         setting: SettingChange,
+    },
+    /// Forget a setting that is kept, so that its default counts again
+    Unset {
+        /// Its name in `server settings`
+        name: String,
     },
 }
 
@@ -496,8 +526,10 @@ Examples:
   multilane server set sealing required
   multilane server set dialect-min 2.0.2
   multilane server set busy-poll 200us
+  multilane server set advertise 203.0.113.7,speed=25G,rss
 
-A change counts at once in the running server, for who signs in from then on (busy-poll for everybody), unless the command line of `serve` says otherwise.";
+A change counts at once in the running server, for who connects or signs in from then on (busy-poll for everybody), and is kept.
+What `serve` is started with counts before it. Options that are not listed here need a restart: they stand in the settings file.";
 
 /// A setting and its new value.
 #[derive(Clone, Debug, Subcommand)]
@@ -515,6 +547,25 @@ pub(crate) enum SettingChange {
     },
     /// How long threads that have nothing to do look for more before they sleep: off, auto, or a time such as 200us
     BusyPoll { value: BusyPolling },
+    /// Addresses that clients are told of, beside the machine's own
+    Advertise {
+        #[arg(required = true, value_name = "ADDRESS[,speed=25G][,rss]", value_parser = control::parse_advertised)]
+        value: Vec<AdvertisedAddress>,
+    },
+    /// Tell clients of no other addresses than those, or of the machine's own, too
+    AdvertiseOnly {
+        #[arg(value_name = "on|off")]
+        value: Switch,
+    },
+    /// Whether a session may be signed in again as the anonymous user
+    Anonymous { value: WhereAnonymous },
+    /// Where to listen; it counts when the server starts again
+    Listen {
+        #[arg(required = true, value_name = "ADDRESS:PORT", value_parser = place)]
+        value: Vec<SocketAddr>,
+    },
+    #[command(external_subcommand)]
+    Other(Vec<OsString>),
 }
 
 const STATUS_EXIT_CODES: &str = "\

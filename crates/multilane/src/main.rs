@@ -18,6 +18,7 @@ mod live;
 mod log;
 mod metrics;
 mod operator;
+mod options;
 mod output;
 mod page;
 mod password;
@@ -39,10 +40,11 @@ mod why;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 use control::{Error, Fault};
 
 use crate::arguments::{Arguments, Command};
+use crate::options::{Stopped, Told};
 use crate::output::Output;
 
 /// glibc's gives little back of what thousands of small things took together, and takes longer. docs/PITFALLS.md has what was measured.
@@ -50,55 +52,63 @@ use crate::output::Output;
 static HEAP: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
-    run(Arguments::parse()).unwrap_or_else(|error| {
-        // Nobody may be there to read it.
-        let _ = writeln!(io::stderr(), "error: {}\nhelp: {}", error.what(), error.remedy());
-        match error.fault() {
-            Fault::Argument => ExitCode::from(2),
-            Fault::Missing | Fault::Conflict | Fault::Machine => ExitCode::from(1),
-        }
+    let done = options::read().and_then(|told| run(told).map_err(Stopped::Error));
+    done.unwrap_or_else(|stopped| match stopped {
+        Stopped::CommandLine(error) => error.exit(),
+        Stopped::Error(error) => complain(&error),
     })
 }
 
-fn run(arguments: Arguments) -> Result<ExitCode, Error> {
+fn complain(error: &Error) -> ExitCode {
+    // Nobody may be there to read it.
+    let _ = writeln!(io::stderr(), "error: {}\nhelp: {}", error.what(), error.remedy());
+    match error.fault() {
+        Fault::Argument => ExitCode::from(2),
+        Fault::Missing | Fault::Conflict | Fault::Machine => ExitCode::from(1),
+    }
+}
+
+fn run(told: Told) -> Result<ExitCode, Error> {
+    let arguments = &told.arguments;
     let output = if arguments.json.is_some() { Output::Json } else { Output::Text };
     let named = arguments.data.as_deref();
     let data = || {
         let path = data::path(named)?;
         data::act_as_owner(&path).map(|()| path)
     };
-    match arguments.command {
-        Command::Serve(serve) => serve::run(&data::path(named)?, &serve, output),
-        Command::Account(command) => account::run(&data()?, &command, output),
-        Command::User(command) => user::run(&data()?, &command, output),
-        Command::Group(command) => group::run(&data()?, &command, output),
-        Command::Operator(command) => operator::run(&data()?, &command, output),
-        Command::Share(command) => share::run(&data()?, &command, output),
-        Command::Features(command) => features::run(&data()?, &command, output),
-        Command::Backup(arguments) => backup::back_up(&data()?, &arguments, output),
-        Command::Restore(arguments) => backup::restore(&data()?, &arguments, output),
+    match &arguments.command {
+        Command::Serve(serve) if serve.check_config => settings::print_options(&told, output),
+        Command::Serve(serve) => serve::run(&data::path(named)?, serve, &told, output),
+        Command::Account(command) => account::run(&data()?, command, output),
+        Command::User(command) => user::run(&data()?, command, output),
+        Command::Group(command) => group::run(&data()?, command, output),
+        Command::Operator(command) => operator::run(&data()?, command, output),
+        Command::Share(command) => share::run(&data()?, command, output),
+        Command::Features(command) => features::run(&data()?, command, output),
+        Command::Backup(arguments) => backup::back_up(&data()?, arguments, output),
+        Command::Restore(arguments) => backup::restore(&data()?, arguments, output),
         Command::Sessions => live::sessions(&data()?, output),
         Command::OpenFiles => live::open_files(&data()?, output),
-        Command::Top(top) => top::run(&data()?, &top, output),
-        Command::Metrics(command) => metrics::run(&data()?, &command, output),
-        Command::Why(why) => why::run(&data()?, &why, output),
-        Command::Server(command) => settings::run(&data()?, &command, output),
-        Command::Close(command) => live::close(&data()?, &command, output),
-        Command::Log(command) => live::log(&data()?, &command, output),
-        Command::RawEnd { listen } => raw_end::run(listen),
-        Command::Remote(command) => remote::run(&command, output),
+        Command::Top(top) => top::run(&data()?, top, output),
+        Command::Metrics(command) => metrics::run(&data()?, command, output),
+        Command::Why(why) => why::run(&data()?, why, output),
+        Command::Server(command) => settings::run(&data()?, command, output),
+        Command::Close(command) => live::close(&data()?, command, output),
+        Command::Log(command) => live::log(&data()?, command, output),
+        Command::RawEnd { listen } => raw_end::run(*listen),
+        Command::Remote(command) => remote::run(command, output),
         // These have exit codes of their own.
-        Command::Catalog(command) => return catalog::run(&data()?, &command, output),
+        Command::Catalog(command) => return catalog::run(&data()?, command, output),
         Command::Status => return status::run(&data()?, output),
-        Command::Doctor(doctor) => return Ok(remote::doctor::run(&doctor, output)),
-        Command::Diskspd { words } => return Ok(remote::diskspd::run(&words, output)),
-        Command::Compare(compare) => return compare::run(&compare),
+        Command::Doctor(doctor) => return Ok(remote::doctor::run(doctor, output)),
+        Command::Diskspd { words } => return Ok(remote::diskspd::run(words, output)),
+        Command::Compare(compare) => return compare::run(compare),
         Command::Completions { shell } => {
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Arguments::command(), "multilane", &mut script);
+            clap_complete::generate(*shell, &mut Arguments::command(), "multilane", &mut script);
             output::write_all(&script)
         }
-        Command::Manual { folder } => clap_mangen::generate_to(Arguments::command(), &folder).map_err(|cause| {
+        Command::Manual { folder } => clap_mangen::generate_to(Arguments::command(), folder).map_err(|cause| {
             let what = format!("the manual cannot be written into {}: {cause}", folder.display());
             Error::machine(what, "name a folder that is there and may be written to")
         }),

@@ -52,7 +52,7 @@ pub(crate) fn run(path: &Path, command: &OperatorCommand, output: Output) -> Res
         OperatorCommand::Create { name, password_stdin } => {
             let (folder, mut catalog) = data::open(path)?;
             let operator = Shown { name: catalog.create_operator(name, &password::read(*password_stdin)?)?.name };
-            output.print(&operator, |operator| format!("made operator {}\n", operator.name))?;
+            output.print(&operator, |operator| format!("created operator {}\n", operator.name))?;
             data::reload(&folder).map(drop)
         }
         OperatorCommand::Passwd { name, password_stdin } => {

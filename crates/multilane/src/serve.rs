@@ -15,13 +15,13 @@ use insight::audit::AuditLog;
 use jiff::Timestamp;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Serialize;
-use server::admin::{Account, Advertise, Anonymous, AuditSink, Configuration, Multichannel, OwnAddresses};
+use server::admin::{Account, AuditSink, Configuration, Multichannel};
 use server::{Config, Server};
 use tracing::{error, info, warn};
 use web::{Metrics, PageSource};
 
 use crate::activation;
-use crate::arguments::{Serve, WhereAnonymous};
+use crate::arguments::Serve;
 use crate::audit;
 use crate::data;
 use crate::departure::Departure;
@@ -29,6 +29,7 @@ use crate::exposition;
 use crate::hints::{self, Hints};
 use crate::listening::{joined, not_listening};
 use crate::log::{Keep, Log};
+use crate::options::{self, Told};
 use crate::output::{self, Output};
 use crate::page;
 use crate::recorder::{self, Recorder};
@@ -56,10 +57,10 @@ struct Ready {
     process: u32,
 }
 
-pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), Error> {
+pub(crate) fn run(path: &Path, arguments: &Serve, told: &Told, output: Output) -> Result<(), Error> {
     let passed = activation::passed()?;
     let keep = if arguments.page.is_some() { Keep::Recent } else { Keep::Nothing };
-    let log = Log::begin(arguments.log_format, keep)?;
+    let log = Log::begin(arguments.log.clone(), arguments.log_format, keep)?;
     prevent_core_dumps();
     let folder = DataFolder::create(path)?;
     let lock = folder.lock()?;
@@ -72,7 +73,7 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
     let page = page::listen(arguments.page)?;
     let page_at = page.as_ref().map(page::address);
     let mut wishes = Wishes::new().map_err(|cause| unable("catch signals", &cause))?;
-    let mut control = Control::new(&folder, catalog, overrides(arguments));
+    let mut control = Control::new(&folder, catalog, overrides(arguments, told));
     let configuration = control.first_estate()?;
     let (started, since) = (Instant::now(), Timestamp::now());
     let sockets = Sockets { passed, listen: control.listen()? };
@@ -96,8 +97,8 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
     let socket = AdminSocket::open(&folder, Arc::clone(&control), server.admin(), facts)?;
     let supervisor = Supervisor::new();
     let of_reloads = supervisor.clone();
-    let told = Box::new(move |failed: Option<&Error>| of_reloads.reloaded(failed));
-    let reloader = Reloader::start(&control, server.admin(), told)
+    let tell = Box::new(move |failed: Option<&Error>| of_reloads.reloaded(failed));
+    let reloader = Reloader::start(&control, server.admin(), tell)
         .map_err(|cause| unable("start a thread for reloads", &cause))?;
 
     let departure = Departure::of(lock).map_err(|cause| unable("start a thread for the end", &cause))?;
@@ -162,6 +163,7 @@ pub(crate) fn run(path: &Path, arguments: &Serve, output: Output) -> Result<(), 
     while wishes.next() == Wish::Reload {
         supervisor.reloading();
         audit_log.reopen();
+        options::again(told, &control, &log);
         reloader.reload();
     }
     supervisor.stopping();
@@ -190,22 +192,20 @@ fn prevent_core_dumps() {
     }
 }
 
-fn overrides(arguments: &Serve) -> Overrides {
+/// What counts before the catalog.
+pub(crate) fn overrides(arguments: &Serve, told: &Told) -> Overrides {
+    let advertise_only = told.is_named("advertise-only").then_some(arguments.advertise_only);
     Overrides {
+        options: told.options.clone(),
         listen: arguments.listen.clone(),
         dialect_min: arguments.dialect_min,
         signing: arguments.signing.map(settings::signing),
         sealing: arguments.sealing.map(settings::sealing),
         channels_max: arguments.channels_max.map(usize::from),
         busy_poll: arguments.busy_poll,
-        advertise: Advertise {
-            addresses: arguments.advertise.clone(),
-            own: if arguments.advertise_only { OwnAddresses::LeftOut } else { OwnAddresses::Told },
-        },
-        anonymous: match arguments.anonymous {
-            None | Some(WhereAnonymous::Refused) => Anonymous::Refused,
-            Some(WhereAnonymous::Reauthentication) => Anonymous::Reauthentication,
-        },
+        advertise: arguments.advertise.clone(),
+        own_addresses: advertise_only.map(settings::own_addresses),
+        anonymous: arguments.anonymous.map(settings::anonymous),
         store_latency: arguments.store_latency,
         burst_credits_max: arguments.burst_credits_max,
     }

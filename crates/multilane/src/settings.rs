@@ -1,25 +1,25 @@
 //! `multilane server`: what the whole server has one of.
 
-use std::path::Path;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
-use control::{Error, Interface, Request, StoredSettings};
+use control::{Error, Interface, Request, Setting, SettingView, ask};
 use serde::Serialize;
-use server::admin::{Sealing, Signing};
+use server::admin::{Anonymous, OwnAddresses, Sealing, Signing};
 
-use crate::arguments::{ServerCommand, SettingChange, When};
+use crate::arguments::{ServerCommand, SettingChange, When, WhereAnonymous};
 use crate::data;
 use crate::live;
+use crate::options::{self, Told};
 use crate::output::Output;
 use crate::table::Table;
 
-/// The settings as `--json` prints them.
+/// What a start would be made with, as `serve --check-config --json` prints it.
 #[derive(Serialize)]
-struct Shown {
-    signing: &'static str,
-    sealing: &'static str,
-    dialect_min: String,
-    channels_max: usize,
-    busy_poll: String,
+struct Checked {
+    /// The settings file that was read.
+    file: Option<PathBuf>,
+    options: Vec<SettingView>,
 }
 
 pub(crate) fn run(path: &Path, command: &ServerCommand, output: Output) -> Result<(), Error> {
@@ -29,32 +29,104 @@ pub(crate) fn run(path: &Path, command: &ServerCommand, output: Output) -> Resul
             output.print(&interfaces, |interfaces| live::interface_table(interfaces))
         }
         ServerCommand::Settings => {
-            let (_, mut catalog) = data::open(path)?;
-            output.print(&shown(&catalog.settings()?), table)
+            let (folder, mut catalog) = data::open(path)?;
+            let settings = match ask::<Vec<SettingView>>(&folder, &Request::Settings)? {
+                Some(settings) => settings,
+                None => {
+                    eprintln!("note: no server runs; a `multilane serve` that is started here would have these");
+                    let kept = catalog.settings()?;
+                    options::of_next_start(path)?.iter().map(|option| option.view(Some(&kept))).collect()
+                }
+            };
+            output.print(&settings, |settings| table(settings))
         }
         ServerCommand::Set { setting } => {
+            let setting = kept(setting)?;
             let (folder, mut catalog) = data::open(path)?;
-            let settings = catalog.change_settings(|settings| change(settings, setting))?;
+            catalog.set(&setting)?;
             let runs = data::reload(&folder)?.is_some();
-            output.print(&shown(&settings), table)?;
-            // A program that asks for JSON takes what is said beside it for a complaint.
-            if runs && output == Output::Text {
-                eprintln!(
-                    "note: what the command line of the running `multilane serve` says of a setting counts before this"
-                );
+            let now = Changed { setting: setting.name(), value: Some(setting.text()) };
+            output.print(&now, |now| format!("{} is {}\n", now.setting, setting.text()))?;
+            if runs && !setting.is_live() {
+                eprintln!("note: {} counts when the server starts again", setting.name());
             }
-            Ok(())
+            warn_of_other(path, setting.name(), "server set")
+        }
+        ServerCommand::Unset { name } => {
+            let (folder, mut catalog) = data::open(path)?;
+            catalog.unset(name)?;
+            data::reload(&folder)?;
+            output
+                .print(&Changed { setting: name, value: None }, |now| format!("{} has its default\n", now.setting))?;
+            warn_of_other(path, name, "default")
         }
     }
 }
 
-fn change(settings: &mut StoredSettings, setting: &SettingChange) {
-    match setting {
-        SettingChange::Signing { value } => settings.signing = signing(*value),
-        SettingChange::Sealing { value } => settings.sealing = sealing(*value),
-        SettingChange::DialectMin { value } => settings.dialect_min = *value,
-        SettingChange::ChannelsMax { value } => settings.channels_max = usize::from(*value),
-        SettingChange::BusyPoll { value } => settings.busy_poll = *value,
+/// A setting that is kept from now on, as `--json` prints it; null where its default counts again.
+#[derive(Serialize)]
+struct Changed<'a> {
+    setting: &'a str,
+    value: Option<String>,
+}
+
+/// Says so where something else than what was changed counts in the running server.
+fn warn_of_other(path: &Path, name: &str, expected: &str) -> Result<(), Error> {
+    let (folder, _) = data::open(path)?;
+    let settings = ask::<Vec<SettingView>>(&folder, &Request::Settings)?.unwrap_or_default();
+    if let Some(other) = settings.iter().find(|setting| setting.name == name && setting.from != expected) {
+        let value = other.value.as_deref().unwrap_or_default();
+        eprintln!("warning: {name} stays {value} in the running server: {} says so, which counts first", other.from);
+    }
+    Ok(())
+}
+
+/// Prints what a server would be started with.
+pub(crate) fn print_options(told: &Told, output: Output) -> Result<(), Error> {
+    let options = told.options.iter().map(|option| option.view(None)).collect();
+    output.print(&Checked { file: told.file.clone(), options }, |checked| {
+        let file = checked.file.as_ref().map(|file| format!("settings file: {}\n", file.display()));
+        file.unwrap_or_default() + &table(&checked.options)
+    })
+}
+
+fn kept(change: &SettingChange) -> Result<Setting, Error> {
+    Ok(match change {
+        SettingChange::Signing { value } => Setting::Signing(signing(*value)),
+        SettingChange::Sealing { value } => Setting::Sealing(sealing(*value)),
+        SettingChange::DialectMin { value } => Setting::DialectMin(*value),
+        SettingChange::ChannelsMax { value } => Setting::ChannelsMax(usize::from(*value)),
+        SettingChange::BusyPoll { value } => Setting::BusyPoll(*value),
+        SettingChange::Advertise { value } => Setting::Advertise(value.clone()),
+        SettingChange::AdvertiseOnly { value } => Setting::OwnAddresses(own_addresses(value.is_on())),
+        SettingChange::Anonymous { value } => Setting::Anonymous(anonymous(*value)),
+        SettingChange::Listen { value } => Setting::Listen(value.clone()),
+        SettingChange::Other(words) => return Err(not_kept(words)),
+    })
+}
+
+/// Why an option cannot be set in a running server.
+fn not_kept(words: &[OsString]) -> Error {
+    let name = words.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let is_option = options::options_of(&options::command()).iter().any(|option| option.get_long() == Some(&name));
+    match name.as_str() {
+        "log" => Error::argument("log is not kept", "`multilane log level FILTER` changes it until the server ends"),
+        _ if is_option => Error::argument(
+            format!("{name} needs a restart"),
+            format!("write `{name} = ...` into the settings file, and start the server again"),
+        ),
+        _ => Error::argument(format!("there is no setting {name}"), "`multilane server set --help` lists them"),
+    }
+}
+
+pub(crate) fn own_addresses(only: bool) -> OwnAddresses {
+    if only { OwnAddresses::LeftOut } else { OwnAddresses::Told }
+}
+
+pub(crate) fn anonymous(place: WhereAnonymous) -> Anonymous {
+    match place {
+        WhereAnonymous::Refused => Anonymous::Refused,
+        WhereAnonymous::Reauthentication => Anonymous::Reauthentication,
     }
 }
 
@@ -72,27 +144,15 @@ pub(crate) fn sealing(when: When) -> Sealing {
     }
 }
 
-fn shown(settings: &StoredSettings) -> Shown {
-    Shown {
-        signing: if settings.signing == Signing::Required { "required" } else { "enabled" },
-        sealing: if settings.sealing == Sealing::Required { "required" } else { "enabled" },
-        dialect_min: settings.dialect_min.to_string(),
-        channels_max: settings.channels_max,
-        busy_poll: settings.busy_poll.to_string(),
-    }
-}
-
-fn table(shown: &Shown) -> String {
-    let mut table = Table::new(["SETTING", "VALUE"]);
-    let rows = [
-        ("signing", shown.signing.to_owned()),
-        ("sealing", shown.sealing.to_owned()),
-        ("dialect-min", shown.dialect_min.clone()),
-        ("channels-max", shown.channels_max.to_string()),
-        ("busy-poll", shown.busy_poll.clone()),
-    ];
-    for (name, value) in rows {
-        table.row([name.to_owned(), value]);
+fn table(settings: &[SettingView]) -> String {
+    let mut table = Table::new(["SETTING", "VALUE", "FROM", "CHANGED BY"]);
+    for one in settings {
+        let by = match (one.live, one.name.as_str()) {
+            (true, "log") => "log level",
+            (true, _) => "server set",
+            (false, _) => "a restart",
+        };
+        table.row([one.name.clone(), one.value.clone().unwrap_or_default(), one.from.clone(), by.to_owned()]);
     }
     table.text()
 }

@@ -181,14 +181,22 @@ fn running_server_takes_up_changes_at_once() {
     assert_eq!(problem(), json!(null));
 
     let set = |name, value| place.json(&["server", "set", name, value]);
-    assert_eq!(set("sealing", "required")["sealing"], json!("required"));
-    assert_eq!(set("busy-poll", "200us")["busy_poll"], json!("200us"));
-    assert_eq!(set("channels-max", "8")["channels_max"], json!(8));
+    assert_eq!(set("sealing", "required"), json!({"setting": "sealing", "value": "required"}));
+    set("busy-poll", "200us");
+    set("channels-max", "8");
     let settings = place.json(&["server", "settings"]);
-    assert_eq!((&settings["sealing"], &settings["signing"]), (&json!("required"), &json!("required")));
-    for (name, value) in
-        [("busy-poll", "1s"), ("channels-max", "33"), ("dialect-min", "1.0"), ("sealing", "off"), ("listen", "x")]
-    {
+    assert_eq!(setting(&settings, "sealing"), ("required", "server set", true));
+    assert_eq!(setting(&settings, "channels-max"), ("8", "server set", true));
+    assert_eq!(setting(&settings, "signing"), ("required", "default", true));
+    assert_eq!(setting(&settings, "listen"), ("127.0.0.1:0", "command line", false));
+    for (name, value) in [
+        ("busy-poll", "1s"),
+        ("channels-max", "33"),
+        ("dialect-min", "1.0"),
+        ("sealing", "off"),
+        ("listen", "x"),
+        ("threads", "4"),
+    ] {
         place.refused(&["server", "set", name, value], 2);
     }
     assert_eq!(place.json(&["server", "settings"]), settings, "what is refused changes nothing");
@@ -301,7 +309,7 @@ fn shares_live_and_die_without_a_server() {
     assert_eq!((&made["path"], flag, &made["kind"]), (&json!(kept), &json!(true), &json!("folder")));
     assert_eq!(made["problem"], json!(null));
 
-    let changed = place.json(&["share", "update", "team", "--read-only", "false", "--seal", "--quota", "7"]);
+    let changed = place.json(&["share", "update", "team", "--read-only", "off", "--seal", "--quota", "7"]);
     let facts = (&changed["read_only"], &changed["seal_required"], &changed["quota_gib"]);
     assert_eq!(facts, (&json!(false), &json!(true), &json!(7)));
     assert_eq!(place.json(&["share", "list"]), json!([changed]));
@@ -329,7 +337,7 @@ fn a_running_server_believes_what_the_operator_says() {
     assert_eq!((&made["exclusive"], &made["problem"]), (&json!(true), &json!(null)));
     assert!(place.done(&["share", "list"]).contains("exclusive"));
     assert!(place.done(&["share", "show", "mine"]).contains("until the server changes it"));
-    let changed = place.json(&["share", "update", "mine", "--exclusive", "false", "--believed", "500ms"]);
+    let changed = place.json(&["share", "update", "mine", "--exclusive", "off", "--believed", "500ms"]);
     assert_eq!((&changed["believed_ms"], &changed["problem"]), (&json!(500), &json!(null)));
     assert!(place.done(&["share", "show", "mine"]).contains("believed     500ms"));
     server.end();
@@ -343,6 +351,12 @@ fn more_than_half_of_the_memory_is_refused_for_the_metadata_cache_before_anythin
         assert!(complaint.contains("metadata-cache") && complaint.contains("half of the memory"), "{complaint}");
     }
     assert!(!place.data.exists());
+}
+
+/// What `server settings` says of one: its value, where that comes from, and whether it changes without a restart.
+fn setting<'a>(settings: &'a Value, name: &str) -> (&'a str, &'a str, bool) {
+    let found = settings.as_array().unwrap().iter().find(|one| one["name"] == name).unwrap();
+    (found["value"].as_str().unwrap_or(""), found["from"].as_str().unwrap(), found["live"].as_bool().unwrap())
 }
 
 /// A folder that hangs: nobody answers for the FUSE program that is mounted there.

@@ -234,7 +234,7 @@ fn bad_targets_get_a_sentence_and_leave_nothing_behind() {
     assert!(refused(&at.replace("/share", "/other"), &served.password, 1).contains("share"));
     assert!(refused(&format!("{at}/no/such/folder"), &served.password, 1).contains("path"));
     assert!(refused("nas", "x", 2).contains("smb://"));
-    let read_only = ["share", "update", "share", "--read-only", "true"];
+    let read_only = ["share", "update", "share", "--read-only", "on"];
     assert!(served.program(&read_only).stdout(Stdio::null()).status().unwrap().success());
     assert!(!refused(&at, &served.password, 1).is_empty());
     let ours = |arguments: &[&str], code| bench.refused(&[&["compare"], arguments].concat(), "", code);

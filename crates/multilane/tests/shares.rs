@@ -127,14 +127,14 @@ fn a_folder_that_the_service_may_not_write_to_is_refused_when_it_is_shared() {
     assert_eq!(refused.status.code(), Some(2), "{complaint}");
     assert!(complaint.contains("may not write to the folder") && complaint.contains("--read-only"), "{complaint}");
     assert!(run(&["share", "create", "files", "--path", text(&files), "--read-only"]).status.success());
-    let refused = run(&["share", "update", "files", "--read-only", "false"]);
+    let refused = run(&["share", "update", "files", "--read-only", "off"]);
     assert!(String::from_utf8(refused.stderr).unwrap().contains("may not write to the folder"));
     fs::set_permissions(&files, fs::Permissions::from_mode(0o000)).unwrap();
     let checked = run(&["catalog", "check"]);
     assert_eq!(checked.status.code(), Some(3));
     assert!(String::from_utf8(checked.stdout).unwrap().contains("share \"files\": the service, which is user"));
     fs::set_permissions(&files, fs::Permissions::from_mode(0o777)).unwrap();
-    assert!(run(&["share", "update", "files", "--read-only", "false"]).status.success());
+    assert!(run(&["share", "update", "files", "--read-only", "off"]).status.success());
 }
 
 #[test]

@@ -6,13 +6,16 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
-use server::admin::{CHANNELS_DEFAULT, CHANNELS_MAX, Polling, Sealing, Signing};
+use server::admin::{
+    AdvertisedAddress, Anonymous, CHANNELS_DEFAULT, CHANNELS_MAX, OwnAddresses, Polling, Sealing, Signing,
+};
 
 use super::Catalog;
 use crate::Error;
+use crate::advertise::{advertised_text, parse_advertised};
 
-/// Addresses to listen on that are kept.
-const LISTEN_MAX: usize = 64;
+/// Addresses of one kind that are kept.
+const ADDRESSES_MAX: usize = 64;
 
 /// An SMB2 dialect (MS-SMB2 2.2.3 Dialects).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,7 +32,7 @@ pub enum Dialect {
     Smb311,
 }
 
-/// The settings in the catalog. The command line of `serve` wins over them.
+/// The settings in the catalog. What `serve` is started with wins over them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredSettings {
     /// Where to listen; empty for the default.
@@ -44,12 +47,91 @@ pub struct StoredSettings {
     pub channels_max: usize,
     /// How long threads that have nothing to do look for more before they sleep.
     pub busy_poll: BusyPolling,
+    /// Addresses that clients are told of.
+    pub advertise: Vec<AdvertisedAddress>,
+    /// Whether they are told of the machine's own addresses, too.
+    pub own_addresses: OwnAddresses,
+    /// Whether a session may be signed in again as the anonymous user.
+    pub anonymous: Anonymous,
     /// The name shown to clients; `None` for the host name's first label.
     pub server_name: Option<String>,
     /// The three numbers of the machine's SID, made once.
     pub machine_sid: [u32; 3],
     /// The server's GUID, made once.
     pub server_guid: [u8; 16],
+    /// The names of those that somebody has set: the others are the defaults.
+    pub kept: Vec<&'static str>,
+}
+
+/// A setting that may be kept in the catalog, with its value. It has the name and the text of an option of `serve`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// Where to listen; empty for the default. It counts with the next start.
+    Listen(Vec<SocketAddr>),
+    /// Whether every request must be signed.
+    Signing(Signing),
+    /// Whether every session must be sealed.
+    Sealing(Sealing),
+    /// The oldest dialect to accept.
+    DialectMin(Dialect),
+    /// The most connections that one session may use at once.
+    ChannelsMax(usize),
+    /// How long threads that have nothing to do look for more before they sleep.
+    BusyPoll(BusyPolling),
+    /// Addresses that clients are told of.
+    Advertise(Vec<AdvertisedAddress>),
+    /// Whether they are told of the machine's own addresses, too.
+    OwnAddresses(OwnAddresses),
+    /// Whether a session may be signed in again as the anonymous user.
+    Anonymous(Anonymous),
+}
+
+impl Setting {
+    /// Its name: that of the option of `serve`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Setting::Listen(_) => "listen",
+            Setting::Signing(_) => "signing",
+            Setting::Sealing(_) => "sealing",
+            Setting::DialectMin(_) => "dialect-min",
+            Setting::ChannelsMax(_) => "channels-max",
+            Setting::BusyPoll(_) => "busy-poll",
+            Setting::Advertise(_) => "advertise",
+            Setting::OwnAddresses(_) => "advertise-only",
+            Setting::Anonymous(_) => "anonymous",
+        }
+    }
+
+    /// True where a running server takes it up.
+    pub fn is_live(&self) -> bool {
+        !matches!(self, Setting::Listen(_))
+    }
+
+    /// Its value, as people write it.
+    pub fn text(&self) -> String {
+        match self {
+            Setting::Listen(addresses) => with_spaces(addresses),
+            Setting::Signing(Signing::Required) | Setting::Sealing(Sealing::Required) => "required".to_owned(),
+            Setting::Signing(Signing::Enabled) | Setting::Sealing(Sealing::Enabled) => "enabled".to_owned(),
+            Setting::DialectMin(dialect) => dialect.to_string(),
+            Setting::ChannelsMax(count) => count.to_string(),
+            Setting::BusyPoll(polling) => polling.to_string(),
+            Setting::Advertise(addresses) => with_spaces(&addresses.iter().map(advertised_text).collect::<Vec<_>>()),
+            Setting::OwnAddresses(OwnAddresses::LeftOut) => "true".to_owned(),
+            Setting::OwnAddresses(OwnAddresses::Told) => "false".to_owned(),
+            Setting::Anonymous(Anonymous::Refused) => "refused".to_owned(),
+            Setting::Anonymous(Anonymous::Reauthentication) => "reauthentication".to_owned(),
+        }
+    }
+}
+
+/// The name of a setting in the catalog's table.
+fn row_name(name: &str) -> String {
+    name.replace('-', "_")
+}
+
+fn with_spaces<T: ToString>(items: &[T]) -> String {
+    items.iter().map(T::to_string).collect::<Vec<_>>().join(" ")
 }
 
 /// How long a thread that has nothing to do looks for more before it sleeps and has to be woken, which takes tens of microseconds.
@@ -150,6 +232,21 @@ impl StoredSettings {
     pub fn sid(&self, relative_id: u32) -> String {
         format!("S-1-5-21-{}-{relative_id}", numbers_text(&self.machine_sid))
     }
+
+    /// Those that somebody may set, as they are.
+    pub fn each(&self) -> [Setting; 9] {
+        [
+            Setting::Listen(self.listen.clone()),
+            Setting::Signing(self.signing),
+            Setting::Sealing(self.sealing),
+            Setting::DialectMin(self.dialect_min),
+            Setting::ChannelsMax(self.channels_max),
+            Setting::BusyPoll(self.busy_poll),
+            Setting::Advertise(self.advertise.clone()),
+            Setting::OwnAddresses(self.own_addresses),
+            Setting::Anonymous(self.anonymous),
+        ]
+    }
 }
 
 impl Catalog {
@@ -159,32 +256,57 @@ impl Catalog {
         read(&view)
     }
 
-    /// Changes some of the settings; gives all as they are then.
-    pub fn change_settings(&mut self, change: impl FnOnce(&mut StoredSettings)) -> Result<StoredSettings, Error> {
+    /// Keeps a setting; gives all as they are then.
+    pub fn set(&mut self, setting: &Setting) -> Result<StoredSettings, Error> {
         self.write(|transaction| {
-            let mut settings = read(transaction)?;
-            change(&mut settings);
-            write(transaction, &settings)?;
-            Ok(settings)
+            check_count(setting)?;
+            put(transaction, &row_name(setting.name()), &setting.text())?;
+            checked(transaction)
+        })
+    }
+
+    /// Forgets what was kept of the setting `name`, so that its default counts again; gives all as they are then.
+    pub fn unset(&mut self, name: &str) -> Result<StoredSettings, Error> {
+        self.write(|transaction| {
+            let before = read(transaction)?;
+            if !before.each().iter().any(|setting| setting.name() == name) {
+                let names = before.each().map(|setting| setting.name()).join(", ");
+                return Err(Error::argument(format!("{name:?} is no setting that is kept"), format!("use {names}")));
+            }
+            transaction.execute("DELETE FROM setting WHERE name = ?1", [row_name(name)])?;
+            checked(transaction)
         })
     }
 }
 
-fn write(transaction: &Transaction<'_>, settings: &StoredSettings) -> Result<(), Error> {
-    if settings.listen.len() > LISTEN_MAX {
-        let what = format!("{} addresses are too many to listen on", settings.listen.len());
-        return Err(Error::argument(what, format!("name at most {LISTEN_MAX}")));
+/// What the settings have become, if that makes sense.
+fn checked(transaction: &Transaction<'_>) -> Result<StoredSettings, Error> {
+    let settings = read(transaction)?;
+    if settings.own_addresses == OwnAddresses::LeftOut && settings.advertise.is_empty() {
+        return Err(Error::argument(
+            "clients would be told of no address at all, and open no further channels",
+            "set advertise first; or leave advertise-only at false",
+        ));
     }
-    let listen: Vec<String> = settings.listen.iter().map(SocketAddr::to_string).collect();
-    put(transaction, "listen", &listen.join(" "))?;
-    put(transaction, "dialect_min", &settings.dialect_min.to_string())?;
-    put(transaction, "signing", if settings.signing == Signing::Required { "required" } else { "enabled" })?;
-    put(transaction, "sealing", if settings.sealing == Sealing::Required { "required" } else { "enabled" })?;
-    put(transaction, "channels_max", &settings.channels_max.to_string())?;
-    put(transaction, "busy_poll", &settings.busy_poll.to_string())?;
-    put(transaction, "server_name", settings.server_name.as_deref().unwrap_or(""))?;
-    put(transaction, "machine_sid", &numbers_text(&settings.machine_sid))?;
-    put(transaction, "server_guid", &hex(&settings.server_guid))
+    Ok(settings)
+}
+
+fn check_count(setting: &Setting) -> Result<(), Error> {
+    let count = match setting {
+        Setting::Listen(addresses) => addresses.len(),
+        Setting::Advertise(addresses) => addresses.len(),
+        Setting::Signing(_)
+        | Setting::Sealing(_)
+        | Setting::DialectMin(_)
+        | Setting::ChannelsMax(_)
+        | Setting::BusyPoll(_)
+        | Setting::OwnAddresses(_)
+        | Setting::Anonymous(_) => 0,
+    };
+    if count <= ADDRESSES_MAX {
+        return Ok(());
+    }
+    Err(Error::argument(format!("{count} addresses are too many"), format!("name at most {ADDRESSES_MAX}")))
 }
 
 /// Gives a new catalog the identity that it keeps.
@@ -213,7 +335,9 @@ pub(super) fn read(connection: &Connection) -> Result<StoredSettings, Error> {
     let text = |name| value(connection, name);
     let listen = text("listen")?.unwrap_or_default();
     let listen: Result<Vec<_>, _> = listen.split_whitespace().map(str::parse).collect();
-    Ok(StoredSettings {
+    let advertise = text("advertise")?.unwrap_or_default();
+    let advertise: Result<Vec<_>, _> = advertise.split_whitespace().map(parse_advertised).collect();
+    let mut settings = StoredSettings {
         listen: listen.map_err(|_| wrong("listen"))?,
         dialect_min: text("dialect_min")?.map_or(Ok(DIALECT_MIN_DEFAULT), |text| text.parse())?,
         signing: match text("signing")?.as_deref() {
@@ -230,10 +354,28 @@ pub(super) fn read(connection: &Connection) -> Result<StoredSettings, Error> {
             .map_or(Some(CHANNELS_DEFAULT), channels)
             .ok_or_else(|| wrong("channels_max"))?,
         busy_poll: text("busy_poll")?.map_or(Ok(BusyPolling::default()), |text| text.parse())?,
+        advertise: advertise.map_err(|_| wrong("advertise"))?,
+        own_addresses: match text("advertise_only")?.as_deref() {
+            None | Some("false") => OwnAddresses::Told,
+            Some("true") => OwnAddresses::LeftOut,
+            Some(_) => return Err(wrong("advertise_only")),
+        },
+        anonymous: match text("anonymous")?.as_deref() {
+            None | Some("refused") => Anonymous::Refused,
+            Some("reauthentication") => Anonymous::Reauthentication,
+            Some(_) => return Err(wrong("anonymous")),
+        },
         server_name: text("server_name")?.filter(|name| !name.is_empty()),
         machine_sid: text("machine_sid")?.and_then(|text| numbers(&text)).ok_or_else(|| wrong("machine_sid"))?,
         server_guid: text("server_guid")?.and_then(|text| unhex(&text)).ok_or_else(|| wrong("server_guid"))?,
-    })
+        kept: Vec::new(),
+    };
+    for setting in settings.each() {
+        if value(connection, &row_name(setting.name()))?.is_some() {
+            settings.kept.push(setting.name());
+        }
+    }
+    Ok(settings)
 }
 
 /// Fills `bytes` with the kernel's chance.

@@ -22,7 +22,7 @@ use super::{PART_MAX, REQUEST_BYTES_MAX, Reply, Request};
 use crate::problems::hanging;
 use crate::reload::reload;
 use crate::views::{BusyFile, Interface, OpenFile, Session, Status};
-use crate::{By, Control, DataFolder, Error, Operations, counters};
+use crate::{By, Control, DataFolder, Error, Operations, SettingView, counters};
 
 /// Files that are told of as the busiest.
 const BUSY_FILES_MAX: usize = 200;
@@ -222,6 +222,7 @@ impl Desk {
             Request::Interfaces => {
                 reply(stream, Ok(admin.interfaces().into_iter().map(Interface::from).collect::<Vec<_>>()))
             }
+            Request::Settings => reply(stream, Ok(self.settings())),
             Request::LogFilter => reply(stream, Ok(self.facts.log_filter.now())),
             Request::SetLogFilter { filter } => {
                 let log_filter = &self.facts.log_filter;
@@ -237,6 +238,13 @@ impl Desk {
             Request::CloseSession { id } => reply(stream, self.operations.close_session(By::Command, *id)),
             Request::CloseOpen { id } => reply(stream, self.operations.close_open(By::Command, *id)),
         }
+    }
+
+    fn settings(&self) -> Vec<SettingView> {
+        let mut settings = self.control.lock().settings();
+        let logged = self.facts.log_filter.now();
+        settings.iter_mut().for_each(|setting| setting.follow_log(&logged));
+        settings
     }
 
     fn status(&self) -> Status {

@@ -33,6 +33,8 @@ pub enum Request {
     OpenFiles,
     /// Answered with a list of [`Interface`](crate::Interface)s.
     Interfaces,
+    /// Answered with a list of [`SettingView`](crate::SettingView)s.
+    Settings,
     /// Answered with the filter of the log, a text.
     LogFilter,
     /// Change what is logged until the server ends. Answered with the filter of the log from now on.

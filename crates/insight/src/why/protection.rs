@@ -28,7 +28,7 @@ pub(super) fn find(evidence: &Evidence, time: &Time) -> Option<Found> {
             "let the client speak SMB 3.1.1: it seals with AES-GCM then, which costs a fraction of it"
         }
         ("Sealing", _) => {
-            "multilane server set sealing enabled, and `multilane share update SHARE --seal false`   # where the network is trusted"
+            "multilane server set sealing enabled, and `multilane share update SHARE --seal off`   # where the network is trusted"
         }
         (_, "AES-GMAC") => {
             "multilane server set signing enabled   # where the network is trusted, and clients do not ask for it"

@@ -378,7 +378,7 @@ fn signing_is_named_with_what_it_takes_of_the_shards() {
     evidence.protection.insert("AES-128-GCM".to_owned(), 0.8);
     evidence.sessions[0].view.cipher = Some("AES-128-GCM".to_owned());
     evidence.shares[0].view.seal_required = true;
-    says(&evidence, Kind::Protection, &["Sealing with AES-128-GCM", "--seal false"]);
+    says(&evidence, Kind::Protection, &["Sealing with AES-128-GCM", "--seal off"]);
 }
 
 #[test]

@@ -8,7 +8,6 @@ mod queue;
 mod recent;
 mod record;
 
-use std::env;
 use std::io::{self, IsTerminal, Write};
 use std::panic;
 use std::path::Path;
@@ -83,9 +82,8 @@ pub(crate) struct Levels {
 }
 
 impl Log {
-    /// Begins to log, as `MULTILANE_LOG` has it. Where nothing is said of the format, it is text, and the journal's where standard error goes there.
-    pub(crate) fn begin(format: Option<Format>, keep: Keep) -> Result<Self, Error> {
-        let filter = wanted()?;
+    /// Begins to log what `filter` lets pass. Where nothing is said of the format, it is text, and the journal's where standard error goes there.
+    pub(crate) fn begin(filter: Filter, format: Option<Format>, keep: Keep) -> Result<Self, Error> {
         let (format, out) = destination(format)?;
         let (filtering, handle) = reload::Layer::new(filter.targets());
         let levels = Arc::new(Levels { handle, now: Mutex::new(filter) });
@@ -184,17 +182,6 @@ struct Records {
 impl<S: Subscriber> Layer<S> for Records {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         self.queue.leave(&(self.render)(&Record::of(event)));
-    }
-}
-
-/// The filter that `MULTILANE_LOG` has; `info` where it has none.
-fn wanted() -> Result<Filter, Error> {
-    match env::var_os("MULTILANE_LOG").filter(|text| !text.is_empty()) {
-        Some(text) => text
-            .to_string_lossy()
-            .parse()
-            .map_err(|error: Error| Error::argument(format!("MULTILANE_LOG: {}", error.what()), error.remedy())),
-        None => Ok(Filter::default()),
     }
 }
 

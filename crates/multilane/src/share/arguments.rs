@@ -9,6 +9,7 @@ use server::admin::{AuditClass, AuditClasses, ShareRight, UnknownClass, UnknownR
 use uzers::{User, get_group_by_name, get_user_by_name, get_user_by_uid};
 
 use super::provision::{CHANGES, ProvisionChange, ProvisionCreate};
+use crate::arguments::Switch;
 
 const SHARE_EXAMPLES: &str = "\
 Examples:
@@ -41,7 +42,7 @@ pub(crate) enum ShareCommand {
     },
     /// Change a share
     #[command(
-        after_help = "Examples:\n  multilane share update media --read-only false --quota none\n  multilane share update media --path /srv/new/media --name films"
+        after_help = "Examples:\n  multilane share update media --read-only off --quota none\n  multilane share update media --path /srv/new/media --name films"
     )]
     Update(ShareUpdate),
     /// Say who may connect to a share, and what they may do there at most. With the first right that is granted by name, everybody else of
@@ -184,28 +185,28 @@ pub(crate) struct ShareUpdate {
     pub(crate) quota: Option<Quota>,
 
     /// Refuse every change, or no longer
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
-    pub(crate) read_only: Option<bool>,
+    #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on")]
+    pub(crate) read_only: Option<Switch>,
 
     /// Refuse clients that do not encrypt, or no longer
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
-    pub(crate) seal: Option<bool>,
+    #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on")]
+    pub(crate) seal: Option<Switch>,
 
     /// Keep clients' open files when the server restarts, or no longer
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
-    pub(crate) continuous: Option<bool>,
+    #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on")]
+    pub(crate) continuous: Option<Switch>,
 
     /// List only what the reader may read, or everything
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
-    pub(crate) access_based: Option<bool>,
+    #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on")]
+    pub(crate) access_based: Option<Switch>,
 
     /// What goes to the audit log from now on: read, write, delete, security and sign-in with commas between them, or none
     #[arg(long, value_name = "CLASSES", value_parser = audit)]
     pub(crate) audit: Option<AuditClasses>,
 
     /// Nobody but this server changes the folder, which cached metadata then relies on, or others may
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
-    pub(crate) exclusive: Option<bool>,
+    #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on")]
+    pub(crate) exclusive: Option<Switch>,
 
     /// How long cached metadata is believed on file systems that tell of no changes, 0s to 60s, such as 500ms
     #[arg(long, value_name = "TIME")]

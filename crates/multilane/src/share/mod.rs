@@ -14,6 +14,7 @@ use control::{
     ask, ask_for_all, look_for_problems,
 };
 
+use crate::arguments::Switch;
 use crate::data;
 use crate::output::{Deleted, Output};
 use crate::share::arguments::{Protocol, Quota, ShareCommand, ShareCreate, ShareUpdate};
@@ -24,7 +25,7 @@ pub(crate) fn run(path: &Path, command: &ShareCommand, output: Output) -> Result
     match command {
         ShareCommand::Create(create) => {
             let made = catalog.create_share(&new_share(create))?;
-            changed(&folder, made, "made", output)
+            changed(&folder, made, "created", output)
         }
         ShareCommand::List => {
             let shares = catalog.shares()?;
@@ -95,12 +96,12 @@ fn changes(update: &ShareUpdate) -> Result<ShareChanges, Error> {
         name: update.new_name.clone(),
         path: update.path.clone(),
         quota_gib: update.quota.map(|Quota(gib)| gib),
-        read_only: update.read_only,
-        seal_required: update.seal,
-        continuous: update.continuous,
-        access_based: update.access_based,
+        read_only: update.read_only.map(Switch::is_on),
+        seal_required: update.seal.map(Switch::is_on),
+        continuous: update.continuous.map(Switch::is_on),
+        access_based: update.access_based.map(Switch::is_on),
         audit: update.audit,
-        belief: BeliefChanges { exclusive: update.exclusive, believed: update.believed },
+        belief: BeliefChanges { exclusive: update.exclusive.map(Switch::is_on), believed: update.believed },
         comment: update.comment.clone(),
         provision: update.provision.provision()?,
         limits: update.provision.limits(),
