@@ -12,6 +12,7 @@ use wire::command::echo::EchoRequest;
 use wire::command::logoff::LogoffRequest;
 use wire::fscc::ioctl::Interface;
 use wire::ids::{Command, FileId, Guid};
+use wire::rpc::srvsvc::ListedShare;
 use wire::status::Status;
 
 use crate::breaks;
@@ -26,6 +27,7 @@ use crate::perform::Ask;
 use crate::reconnect;
 use crate::send_load::SendLoad;
 use crate::settings::{Channels, Settings};
+use crate::share_list;
 use crate::shared::{Phase, Shared, State};
 use crate::spread::Spread;
 use crate::tree::Tree;
@@ -166,6 +168,11 @@ impl Session {
     /// The network interfaces that the server tells of (2.2.32.5), those that cannot be reached included.
     pub async fn interfaces(&self) -> Result<Vec<Interface>, Error> {
         ioctl::interfaces(&self.shared).await
+    }
+
+    /// The shares that the server tells of, IPC$ among them.
+    pub async fn shares(&self) -> Result<Vec<ListedShare>, Error> {
+        share_list::shares(&self.shared).await
     }
 
     /// Asks the server for nothing, to see how long an answer takes (3.2.4.15).

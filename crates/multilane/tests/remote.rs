@@ -26,6 +26,11 @@ impl Place {
         self.0.folder.path().join(path)
     }
 
+    /// A file of the share, as it lies on this machine.
+    fn served(&self, path: &str) -> PathBuf {
+        self.local("data/share").join(path)
+    }
+
     fn run(&self, arguments: &[&str]) -> Output {
         let mut command = self.0.program(arguments);
         command.env("MULTILANE_PASSWORD", &self.0.password).env_remove("MULTILANE_USER");
@@ -90,6 +95,93 @@ fn trees_are_copied_both_ways_and_only_once() {
     }
     fs::write(there.join("a"), b"new").unwrap();
     assert_eq!(place.json(&["cp", there.to_str().unwrap(), &target])["files"], 1);
+}
+
+/// Changes bytes of a file, and neither its length nor its times.
+fn damage(path: &Path, places: &[usize]) {
+    let mut bytes = fs::read(path).unwrap();
+    places.iter().for_each(|at| bytes[*at] ^= 1);
+    let modified = fs::metadata(path).unwrap().modified().unwrap();
+    fs::write(path, bytes).unwrap();
+    fs::File::options().write(true).open(path).unwrap().set_modified(modified).unwrap();
+}
+
+#[test]
+fn what_differs_is_copied_again_and_counted() {
+    let place = Place::new();
+    let there = place.local("there");
+    tree(&there);
+    let target = place.at("copy");
+    place.done(&["cp", there.to_str().unwrap(), &target]);
+    place.done(&["cp", &target, "back"]);
+    let served = place.served("copy");
+    for (source, target, damaged) in
+        [(there.to_str().unwrap(), &target[..], served.clone()), (&target[..], "back", place.local("back"))]
+    {
+        damage(&damaged.join("deep/er/c"), &[0, 70_000, 2_999_999]);
+        damage(&damaged.join("größe"), &[4_500_000]);
+        assert_eq!(place.json(&["cp", source, target])["passed_over"], 4, "nobody looks without being told to");
+        let mended = place.json(&["cp", source, target, "--verify"]);
+        assert_eq!((&mended["repaired"], &mended["files"], &mended["failed"]), (&2.into(), &0.into(), &0.into()));
+        // Three blocks of 64 KiB, the first two of which are neighbours, and one that ends with its file.
+        let bytes = mended["repaired_bytes"].as_u64().unwrap();
+        assert!(bytes > 0 && bytes <= 4 << 16, "{bytes}");
+        same(&there, &damaged);
+        assert_eq!(place.json(&["cp", source, target, "--verify"])["repaired"], 0);
+    }
+    let said = place.run(&["cp", there.to_str().unwrap(), &target, "--verify"]);
+    assert!(String::from_utf8(said.stdout).unwrap().contains("verified\n"));
+    damage(&served.join("a"), &[0]);
+    let said = place.run(&["cp", there.to_str().unwrap(), &target, "--verify"]);
+    assert!(String::from_utf8(said.stderr).unwrap().contains("mended: a: 1 pieces differed"));
+    assert!(String::from_utf8(said.stdout).unwrap().contains("verified, 1 mended"));
+}
+
+#[test]
+fn a_newer_target_is_replaced_by_force_alone_which_copies_everything() {
+    let place = Place::new();
+    let there = place.local("there");
+    tree(&there);
+    let target = place.at("copy");
+    let source = there.to_str().unwrap();
+    place.done(&["cp", source, &target]);
+    let later = std::time::SystemTime::now() + std::time::Duration::from_secs(3600);
+    let newer = |path: &Path| {
+        fs::write(path, "somebody's work").unwrap();
+        fs::File::options().write(true).open(path).unwrap().set_modified(later).unwrap();
+    };
+    newer(&place.served("copy/a"));
+    let refused = place.refused(&["cp", source, &target], 1);
+    assert!(refused.contains("not copied: a: the target of a is newer") && refused.contains("--force"), "{refused}");
+    assert_eq!(fs::read(place.served("copy/a")).unwrap(), b"somebody's work");
+    assert_eq!(place.json(&["cp", source, &target, "--force"])["files"], 4);
+    same(&there, &place.served("copy"));
+
+    place.done(&["cp", &target, "back"]);
+    newer(&place.local("back/a"));
+    assert!(place.refused(&["cp", &target, "back"], 1).contains("is newer"));
+    assert_eq!(place.json(&["cp", &target, "back", "--force", "--verify"])["files"], 4);
+    same(&there, &place.local("back"));
+}
+
+#[test]
+fn a_server_without_a_share_lists_its_shares() {
+    let place = Place::new();
+    let server = format!("smb://local@127.0.0.1:{}", place.0.port);
+    for number in 0..60 {
+        let (name, comment) = (format!("disk{number:02}"), format!("the {number}th"));
+        let share = ["share", "create", &name, "--ram", "1M", "--comment", &comment];
+        assert!(place.0.program(&share).output().unwrap().status.success());
+    }
+    let names = place.done(&["ls", &server]);
+    let names: Vec<&str> = names.lines().collect();
+    assert_eq!((names.len(), names[0], names[60]), (61, "disk00", "share"));
+    let long = place.done(&["ls", "--long", &format!("{server}/")]);
+    assert!(long.contains("pipes") && long.contains("IPC$") && long.contains("the 59th"), "{long}");
+    let listed = place.json(&["ls", &server]);
+    let of = |name: &str| listed.as_array().unwrap().iter().find(|one| one["name"] == name).cloned().unwrap();
+    assert_eq!(of("disk07"), serde_json::json!({"name": "disk07", "kind": "files", "comment": "the 7th"}));
+    assert_eq!(of("IPC$")["kind"], "pipes");
 }
 
 #[test]

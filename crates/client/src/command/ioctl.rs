@@ -17,7 +17,7 @@ use crate::shared::Shared;
 const OUTPUT_BYTES: u32 = 64 << 10;
 
 /// The share that every server has, to ask through where there is no other.
-const SHARE_OF_PIPES: &str = "IPC$";
+pub(crate) const SHARE_OF_PIPES: &str = "IPC$";
 
 /// The server's interfaces.
 pub(crate) async fn interfaces(shared: &Arc<Shared>) -> Result<Vec<Interface>, Error> {

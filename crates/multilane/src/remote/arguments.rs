@@ -12,13 +12,21 @@ const PLACES: &str = "\
 Places on servers: smb://[USER@]HOST[:PORT]/SHARE/PATH, \\\\HOST\\SHARE\\PATH or //HOST/SHARE/PATH
 The password is taken from MULTILANE_PASSWORD, or from standard input with --password-stdin.";
 
+const LIST_EXAMPLES: &str = "\
+Examples:
+  multilane ls smb://alice@nas              the shares of a server
+  multilane ls --long smb://alice@nas/media
+
+Places on servers: smb://[USER@]HOST[:PORT][/SHARE[/PATH]], \\\\HOST\\SHARE\\PATH or //HOST/SHARE/PATH
+The password is taken from MULTILANE_PASSWORD, or from standard input with --password-stdin.";
+
 const COPY_EXAMPLES: &str = "\
 Examples:
   multilane cp ./photos smb://alice@nas/media/photos --threads 16
   multilane cp '\\\\nas\\media\\photos' ./photos --user alice --verify
 
 What a directory holds is copied into TARGET, which is made where it is missing. Files that TARGET has already with the same
-size and time are passed over, and a file has a temporary name until it is whole: a copy that was interrupted goes on where it
+size and time are passed over, those that are newer there are refused without --force, and a file has a temporary name until it is whole: a copy that was interrupted goes on where it
 was when the command is given again.
 The password is taken from MULTILANE_PASSWORD, or from standard input with --password-stdin.";
 
@@ -47,8 +55,8 @@ The password is taken from MULTILANE_PASSWORD, or from standard input with --pas
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RemoteCommand {
-    /// List a directory on a server
-    #[command(after_help = PLACES)]
+    /// List a directory on a server, or the server's shares
+    #[command(after_help = LIST_EXAMPLES)]
     Ls(List),
     /// Copy a file or a directory from a server
     #[command(after_help = PLACES)]
@@ -115,9 +123,9 @@ pub(crate) struct Setting {
 
 #[derive(Debug, Args)]
 pub(crate) struct List {
-    /// The directory
-    pub(crate) place: Place,
-    /// Show sizes and times, too
+    /// The directory, or a server without a share
+    pub(crate) place: Server,
+    /// Show sizes and times, too; of shares what they are
     #[arg(long, short)]
     pub(crate) long: bool,
     #[command(flatten)]
@@ -161,9 +169,13 @@ pub(crate) struct How {
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u8).range(1..=128))]
     pub(crate) threads: u8,
 
-    /// Read back what was copied and compare it
+    /// Read back what was copied and compare it; what differs is copied again, and it is an error where it differs still
     #[arg(long)]
     pub(crate) verify: bool,
+
+    /// Copy everything, also files that the target has already with the same size and time, and those that are newer there
+    #[arg(long)]
+    pub(crate) force: bool,
 
     #[command(flatten)]
     pub(crate) login: Login,

@@ -46,27 +46,32 @@ struct Copied {
     bytes: u64,
     seconds: f64,
     verified: bool,
+    /// Files whose target differed, and was mended.
+    repaired: u64,
+    repaired_bytes: u64,
     channels: usize,
     lost_channels: u64,
 }
 
 /// Which way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Direction {
+pub(super) enum Direction {
     Down,
     Up,
 }
 
 /// One copy, for all of its files.
-struct Job {
-    direction: Direction,
-    tree: Tree,
+pub(super) struct Job {
+    pub(super) direction: Direction,
+    pub(super) tree: Tree,
     local: PathBuf,
     remote: String,
     verify: bool,
+    /// Everything is copied, whatever is there.
+    force: bool,
     /// For how long a file that lost its handle is begun anew: as long as a lost server is looked for.
     session_timeout: Duration,
-    progress: Progress,
+    pub(super) progress: Progress,
 }
 
 /// What became of a file.
@@ -134,6 +139,7 @@ async fn prepared(
         local: local.to_owned(),
         remote: place.path.clone(),
         verify: how.verify,
+        force: how.force,
         session_timeout: settings(&how.login)?.session_timeout,
         progress: Progress::new(0, false),
     };
@@ -163,6 +169,7 @@ async fn work(
     let turns = Arc::new(Semaphore::new(usize::from(how.threads)));
     let mut tasks = JoinSet::new();
     let (mut copied, mut passed_over, mut lost, mut channels) = (0, 0, 0, 0);
+    let (mut repaired, mut repaired_bytes) = (0, 0);
     let mut files = files.into_iter();
     loop {
         let next = match turns.clone().try_acquire_owned() {
@@ -182,8 +189,14 @@ async fn work(
         channels = channels.max(session.connected().channels.len());
         let (file, became) = done.map_err(|cause| Error::machine(format!("a task ended: {cause}"), "report this"))?;
         match became {
-            Ok(Became::Copied) => copied += 1,
-            Ok(Became::PassedOver) => passed_over += 1,
+            Ok((became, bytes)) => {
+                match became {
+                    Became::Copied => copied += 1,
+                    Became::PassedOver => passed_over += 1,
+                }
+                repaired += u64::from(bytes > 0);
+                repaired_bytes += bytes;
+            }
             Err(error) => {
                 lost += 1;
                 let name = job.name(&file.path);
@@ -202,6 +215,8 @@ async fn work(
         bytes: job.progress.bytes(),
         seconds: started.elapsed().as_secs_f64(),
         verified: how.verify,
+        repaired,
+        repaired_bytes,
         channels,
         lost_channels: session.connected().failure_count,
     })
@@ -209,7 +224,7 @@ async fn work(
 
 fn summary(copied: &Copied) -> String {
     format!(
-        "{} files, {} in {:.1} s ({}, {} channels){}{}\n",
+        "{} files, {} in {:.1} s ({}, {} channels){}{}{}\n",
         copied.files,
         figures::bytes(copied.bytes),
         copied.seconds,
@@ -217,6 +232,10 @@ fn summary(copied: &Copied) -> String {
         copied.channels,
         if copied.passed_over > 0 { format!(", {} passed over", copied.passed_over) } else { String::new() },
         if copied.verified { ", verified" } else { "" },
+        match copied.repaired {
+            0 => String::new(),
+            count => format!(", {count} mended ({})", figures::bytes(copied.repaired_bytes)),
+        },
     )
 }
 
@@ -251,7 +270,7 @@ impl Job {
     }
 
     /// What people are told of an item: its path in what is copied, or what is copied where that is one file.
-    fn name(&self, item: &str) -> String {
+    pub(super) fn name(&self, item: &str) -> String {
         match self.direction {
             _ if !item.is_empty() => item.to_owned(),
             Direction::Up => self.local.display().to_string(),
@@ -259,12 +278,12 @@ impl Job {
         }
     }
 
-    fn local(&self, item: &str) -> PathBuf {
+    pub(super) fn local(&self, item: &str) -> PathBuf {
         // Joining nothing would add a separator, which makes a directory of the name.
         if item.is_empty() { self.local.clone() } else { self.local.join(item) }
     }
 
-    fn remote(&self, item: &str) -> String {
+    pub(super) fn remote(&self, item: &str) -> String {
         joined(&self.remote, item)
     }
 
@@ -282,8 +301,8 @@ impl Job {
         }
     }
 
-    /// Copies a file where it must be, and looks at it again where that is asked for.
-    async fn copy(&self, item: &Item) -> Result<Became, Error> {
+    /// Copies a file where it must be, and looks at it again where that is asked for; gives the bytes that were copied a second time, too.
+    async fn copy(&self, item: &Item) -> Result<(Became, u64), Error> {
         let mut patience = Patience::new(self.session_timeout);
         let became = loop {
             let became = match self.direction {
@@ -297,14 +316,29 @@ impl Job {
             }
         };
         if !self.verify {
-            return Ok(became);
+            return Ok((became, 0));
         }
         loop {
-            match self.compare(item).await {
+            match self.verify(item).await {
                 Err(Stopped::Client(::client::Error::OpenLost(_))) if patience.is_left(Instant::now()) => {}
                 Err(stopped) => return Err(stopped.into()),
-                Ok(()) => return Ok(became),
+                Ok(repaired) => return Ok((became, repaired)),
             }
+        }
+    }
+
+    /// True where the target has the file already. One that is newer there is somebody's work, and is not replaced without being told to.
+    fn is_there(&self, item: &Item, bytes: u64, written: FileTime) -> Result<bool, Error> {
+        if self.force {
+            return Ok(false);
+        }
+        if is_same(item, bytes, written) {
+            self.progress.pass_over(item.bytes);
+            return Ok(true);
+        }
+        match written.0 > item.written.0.saturating_add(SAME_TIME) {
+            true => Err(newer(&item.path)),
+            false => Ok(false),
         }
     }
 
@@ -312,9 +346,8 @@ impl Job {
         let path = self.local(&item.path);
         if let Ok(there) = fs::symlink_metadata(&path)
             && there.is_file()
-            && is_same(item, there.len(), there.modified().unwrap_or(SystemTime::UNIX_EPOCH).into())
+            && self.is_there(item, there.len(), there.modified().unwrap_or(SystemTime::UNIX_EPOCH).into())?
         {
-            self.progress.pass_over(item.bytes);
             return Ok(Became::PassedOver);
         }
         let part = Part::of(&path)?;
@@ -342,8 +375,7 @@ impl Job {
     async fn upload(&self, item: &Item) -> Result<Became, Stopped> {
         let remote = self.remote(&item.path);
         match self.tree.facts(&remote).await {
-            Ok(there) if !there.is_directory() && is_same(item, there.end_of_file, there.written) => {
-                self.progress.pass_over(item.bytes);
+            Ok(there) if !there.is_directory() && self.is_there(item, there.end_of_file, there.written)? => {
                 return Ok(Became::PassedOver);
             }
             Ok(_) => {}
@@ -405,27 +437,6 @@ impl Job {
             }
         }
     }
-
-    /// Reads both ends and compares them.
-    async fn compare(&self, item: &Item) -> Result<(), Stopped> {
-        let path = self.local(&item.path);
-        let here = fs::File::open(&path).map_err(|cause| unreadable(&path, &cause))?;
-        let remote = self.remote(&item.path);
-        let there = self.tree.open(&remote, OpenOptions::default()).await?;
-        let mut buffer = Vec::new();
-        let take = |at: u64, data: &Data| {
-            buffer.resize(data.len(), 0);
-            here.read_exact_at(&mut buffer, at).map_err(|cause| unreadable(&path, &cause))?;
-            if buffer[..] == data[..] { Ok(()) } else { Err(Stopped::from(differs(&item.path))) }
-        };
-        let read = there.read_range(0, item.bytes, take).await;
-        let length = there.facts().end_of_file;
-        let closed = there.close().await;
-        if read? != item.bytes || length != item.bytes {
-            return Err(differs(&item.path).into());
-        }
-        Ok(closed?)
-    }
 }
 
 /// How often a file that lost its handle is begun anew.
@@ -449,7 +460,7 @@ impl Patience {
 }
 
 /// Why a file was not copied.
-enum Stopped {
+pub(super) enum Stopped {
     Client(::client::Error),
     Machine(Error),
 }
@@ -475,7 +486,7 @@ impl From<Stopped> for Error {
     }
 }
 
-fn is_same(item: &Item, bytes: u64, written: FileTime) -> bool {
+pub(super) fn is_same(item: &Item, bytes: u64, written: FileTime) -> bool {
     item.bytes == bytes && item.written.0.abs_diff(written.0) < SAME_TIME
 }
 
@@ -487,14 +498,19 @@ fn remote_part_of(path: &str) -> String {
     }
 }
 
-fn changed(path: &str) -> Error {
-    Error::conflict(
-        format!("{} became shorter while it was copied", printable(path)),
-        "copy it again when it is at rest",
-    )
+pub(super) fn changed(path: &str) -> Error {
+    Error::conflict(format!("{} was changed while it was copied", printable(path)), "copy it again when it is at rest")
 }
 
-fn differs(path: &str) -> Error {
+fn newer(path: &str) -> Error {
+    let what = match path {
+        "" => "the target is newer".to_owned(),
+        path => format!("the target of {} is newer", printable(path)),
+    };
+    Error::conflict(what, "see which one you want; --force replaces it")
+}
+
+pub(super) fn differs(path: &str) -> Error {
     Error::machine(
         format!("{} is not the same on both sides", printable(path)),
         "copy it again; somebody may be writing it",

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::arguments::{List, Login, Make, Remove, Stat};
 use super::place::Place;
-use super::{failed, runtime, sign_in};
+use super::{failed, runtime, shares, sign_in};
 use crate::output::{Deleted, Output};
 use crate::table::{Table, printable};
 
@@ -32,11 +32,14 @@ struct Made {
 }
 
 pub(crate) fn list(arguments: &List, output: Output) -> Result<(), Error> {
-    let mut entries = with_tree(&arguments.place, &arguments.login, async |tree: Tree| {
-        let path = &arguments.place.path;
+    let Some(place) = arguments.place.clone().place() else {
+        return shares::list(&arguments.place, arguments, output);
+    };
+    let mut entries = with_tree(&place, &arguments.login, async |tree: Tree| {
+        let path = &place.path;
         match tree.entries(path).await {
             Err(error) if error.status() == Some(Status::NOT_A_DIRECTORY) => {
-                Ok(vec![Entry { name: arguments.place.name().to_owned(), facts: tree.facts(path).await? }])
+                Ok(vec![Entry { name: place.name().to_owned(), facts: tree.facts(path).await? }])
             }
             listed => listed,
         }

@@ -10,7 +10,9 @@ mod files;
 mod part;
 pub(crate) mod place;
 mod progress;
+mod shares;
 mod tree;
+mod verify;
 
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -47,7 +49,12 @@ fn runtime() -> Result<Runtime, Error> {
 
 /// Signs in to the server of a place.
 async fn sign_in(place: &Place, login: &Login) -> Result<Session, Error> {
-    let target = target(place.user.as_deref(), (&place.host, place.port), &login.who, password(&login.who)?)?;
+    sign_in_to(place.user.as_deref(), (&place.host, place.port), login).await
+}
+
+/// Signs in to a server, as the user that the command line names or else as this one.
+async fn sign_in_to(user: Option<&str>, server: (&str, u16), login: &Login) -> Result<Session, Error> {
+    let target = target(user, server, &login.who, password(&login.who)?)?;
     Session::connect(&target, settings(login)?, Arc::new(Tcp)).await.map_err(failed)
 }
 

@@ -57,9 +57,7 @@ impl FromStr for Place {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let Server { user, host, port, share, path, is_directory } = text.parse()?;
-        let share = share.ok_or_else(|| wrong(text))?;
-        Ok(Place { user, host, port, share, path, is_directory })
+        text.parse::<Server>()?.place().ok_or_else(|| wrong(text))
     }
 }
 
@@ -97,6 +95,14 @@ impl FromStr for Server {
             path: parts.join("/"),
             is_directory: path.ends_with('/') || parts.is_empty(),
         })
+    }
+}
+
+impl Server {
+    /// The place that is named, where a share is.
+    pub(crate) fn place(self) -> Option<Place> {
+        let Server { user, host, port, share, path, is_directory } = self;
+        share.map(|share| Place { user, host, port, share, path, is_directory })
     }
 }
 
