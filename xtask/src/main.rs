@@ -34,6 +34,7 @@ parts of the test, in their order:
   fuzz         each fuzz target for a few seconds
   conformance  foreign clients and suites against the built server
 and, where they are named only:
+  backups      backups while everything changes, for an hour: each restores to a server that serves
   bounds       what peers can make the built server hold
   kernel-hour  the kernel's client and fsx for an hour
   metadata-cache  what metadata caching gives and costs, on CephFS and with a million names, too

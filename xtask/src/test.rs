@@ -13,6 +13,7 @@ const FUZZ_SECONDS: u32 = 10;
 /// One part of the test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
+    Backups,
     Edges,
     Fmt,
     Clippy,
@@ -34,8 +35,8 @@ pub(crate) const PARTS: [Part; 8] =
     [Part::Edges, Part::Fmt, Part::Clippy, Part::Style, Part::Unit, Part::Build, Part::Fuzz, Part::Conformance];
 
 /// What takes so long that it runs only where it is named.
-pub(crate) const LONG_PARTS: [Part; 6] =
-    [Part::Seeds, Part::Bounds, Part::KernelHour, Part::MetadataCache, Part::Packages, Part::Soak];
+pub(crate) const LONG_PARTS: [Part; 7] =
+    [Part::Seeds, Part::Backups, Part::Bounds, Part::KernelHour, Part::MetadataCache, Part::Packages, Part::Soak];
 
 /// Runs of each simulation in the part that has many.
 const MANY_SEEDS: &str = "10000";
@@ -52,6 +53,7 @@ const LONG_MINUTES: &str = "60";
 impl Part {
     fn name(self) -> &'static str {
         match self {
+            Self::Backups => "backups",
             Self::Edges => "edges",
             Self::Fmt => "fmt",
             Self::Clippy => "clippy",
@@ -81,6 +83,7 @@ impl Part {
 
     fn tally(self) -> Tally {
         match self {
+            Self::Backups => long("conformance.backups"),
             Self::Edges => edges::check() + spec::check(),
             Self::Fmt => run::one(cargo(&["fmt", "--all", "--check"])),
             Self::Clippy => clippy(),
