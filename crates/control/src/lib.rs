@@ -81,7 +81,7 @@ pub use region::Region;
 pub use reload::{Reloader, Told, reload};
 pub use serve_option::{ServeOption, SettingView};
 pub use share_gauges::{ShareGauges, ShareReading};
-pub use size::parse_size;
+pub use size::{parse_bytes, parse_size};
 pub use sku::{AccountKind, AccountPlan, Billing, Sku};
 pub use socket::{AdminSocket, Explain, Facts, LogFilter, Request, Seen, ask, ask_for_all, see};
 pub use store::{Belief, UnixOwner};

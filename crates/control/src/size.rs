@@ -14,23 +14,29 @@ pub fn parse_size(text: &str) -> Result<NonZeroU64, Error> {
     let wrong = || {
         Error::argument(format!("{text:?} is no size"), "write a whole number with K, M, G or T, such as 512M or 4G")
     };
+    let bytes = parse_bytes(text).ok_or_else(wrong)?;
+    let bytes = bytes.filter(|bytes| (SIZE_MIN..=SIZE_MAX).contains(bytes)).and_then(NonZeroU64::new);
+    bytes.ok_or_else(|| Error::argument(format!("{text} is too small or too large"), "use a size from 1M to 16T"))
+}
+
+/// Reads a whole number of bytes, with or without K, M, G or T for powers of 1024, and with `B` or `iB` behind that. `None` where it is none,
+/// `Some(None)` where there are more bytes than 64 bits count.
+pub fn parse_bytes(text: &str) -> Option<Option<u64>> {
     let upper = text.to_ascii_uppercase();
     let bare = upper.strip_suffix("IB").or_else(|| upper.strip_suffix('B')).unwrap_or(&upper);
     let digits = bare.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let shift = match bare.get(digits.len()..) {
-        Some("") => 0,
-        Some("K") => 10,
-        Some("M") => 20,
-        Some("G") => 30,
-        Some("T") => 40,
-        _ => return Err(wrong()),
+    let shift = match bare.get(digits.len()..)? {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        "T" => 40,
+        _ => return None,
     };
-    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(wrong());
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
     }
-    let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
-    let bytes = bytes.filter(|bytes| (SIZE_MIN..=SIZE_MAX).contains(bytes)).and_then(NonZeroU64::new);
-    bytes.ok_or_else(|| Error::argument(format!("{text} is too small or too large"), "use a size from 1M to 16T"))
+    Some(digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift)))
 }
 
 #[cfg(test)]
@@ -51,6 +57,18 @@ mod tests {
         ];
         for (text, bytes) in cases {
             assert_eq!(parse_size(text).unwrap().get(), bytes, "{text}");
+        }
+    }
+
+    #[test]
+    fn bytes_may_be_few_and_too_many_are_told_apart_from_nonsense() {
+        for (text, bytes) in [("0", 0), ("512", 512), ("4k", 4096), ("64KiB", 65536), ("4KB", 4096), ("16T", 1 << 44)] {
+            assert_eq!(parse_bytes(text), Some(Some(bytes)), "{text}");
+        }
+        assert_eq!(parse_bytes("99999999999999999999"), Some(None));
+        assert_eq!(parse_bytes("99999999T"), Some(None));
+        for text in ["", "K", "-1", "4 K", "1.5M", "1X"] {
+            assert_eq!(parse_bytes(text), None, "{text:?}");
         }
     }
 

@@ -342,7 +342,7 @@ pub(crate) enum AccountCommand {
     /// Make an account with two new keys
     #[command(after_help = ACCOUNT_EXAMPLES)]
     Create {
-        /// 3 to 24 lower-case letters and digits
+        /// Its name: 3 to 24 lower-case letters and digits
         name: AccountName,
         /// What it is for: FileStorage or StorageV2 [default: that of the SKU, or FileStorage]
         #[arg(long, value_name = "KIND")]

@@ -11,6 +11,8 @@ mod data;
 mod departure;
 mod exposition;
 mod features;
+#[cfg(test)]
+mod grammar;
 mod group;
 mod hints;
 mod listening;

@@ -171,9 +171,7 @@ fn bad_input_is_told_in_a_sentence() {
     assert!(refused(&served, &["doctor", &at(&served, ""), "--write-test"], 2).contains("needs a share"));
     assert!(refused(&served, &["advise", &at(&served, ""), "--measure"], 2).contains("needs a share"));
     assert!(refused(&served, &["advise", "--measure"], 2).contains("SERVER"));
-    for wrong in
-        [["--block", "0"], ["--block", "9M"], ["--threads", "0"], ["--write", "101"], ["--provisioned-gib", "7"]]
-    {
+    for wrong in [["--block", "0"], ["--block", "9M"], ["--threads", "0"], ["--write", "101"], ["--provisioned", "7"]] {
         refused(&served, &["advise", wrong[0], wrong[1]], 2);
     }
 }

@@ -26,7 +26,7 @@ const SMALL: [&str; 15] = [
     "1",
     "--seconds",
     "0.05",
-    "--depth",
+    "--outstanding",
     "2",
 ];
 

@@ -217,7 +217,10 @@ impl Plan {
         }
         let in_flight = u64::from(self.threads) * u64::from(self.depth.unwrap_or(1)) * FILES as u64;
         if self.threads == 0 || self.depth == Some(0) || in_flight > 1 << 16 {
-            return fail("so many requests cannot be in flight".to_owned(), "use fewer --threads or less --depth");
+            return fail(
+                "so many requests cannot be in flight".to_owned(),
+                "use fewer --threads or less --outstanding",
+            );
         }
         Ok(())
     }

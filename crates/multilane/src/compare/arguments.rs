@@ -104,7 +104,7 @@ pub(crate) struct Compare {
 
     /// Requests in flight of each thread [default: 8 of many threads, less with large blocks; 16 of a single one]; of --metadata,
     /// operations of each client at once [default: 4]
-    #[arg(long, value_name = "N")]
+    #[arg(long = "outstanding", alias = "depth", value_name = "N")]
     pub(crate) depth: Option<u32>,
 
     /// The length of each file [default: 64M, with --quick 16M]
@@ -150,18 +150,9 @@ impl FromStr for Other {
 
 /// `4096`, `4K`, `1M`, `2G`.
 fn bytes<T: TryFrom<u64>>(text: &str) -> Result<T, Error> {
-    let wrong = || Error::argument(format!("{text:?} is no size in bytes"), "use a number such as 4096, 64K or 1M");
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match text.get(digits.len()..).unwrap_or_default() {
-        "" => 0,
-        "K" | "k" => 10,
-        "M" | "m" => 20,
-        "G" | "g" => 30,
-        _ => return Err(wrong()),
-    };
-    let number: u64 = digits.parse().map_err(|_| wrong())?;
-    let bytes = number.checked_mul(1 << unit).ok_or_else(wrong)?;
-    bytes.try_into().map_err(|_| wrong())
+    let bytes = control::parse_bytes(text).flatten().and_then(|bytes| bytes.try_into().ok());
+    bytes
+        .ok_or_else(|| Error::argument(format!("{text:?} is no size in bytes"), "use a number such as 4096, 64K or 1M"))
 }
 
 fn seconds(text: &str) -> Result<Duration, Error> {
@@ -175,10 +166,18 @@ mod tests {
 
     #[test]
     fn sizes_have_units_of_1024() {
-        for (text, size) in [("512", 512), ("4K", 4096), ("64k", 65536), ("1M", 1 << 20), ("1G", 1 << 30)] {
+        for (text, size) in [
+            ("512", 512),
+            ("4K", 4096),
+            ("4KB", 4096),
+            ("64KiB", 65536),
+            ("64k", 65536),
+            ("1M", 1 << 20),
+            ("1G", 1 << 30),
+        ] {
             assert_eq!(bytes::<u32>(text).unwrap(), size);
         }
-        for text in ["", "K", "4KB", "-1", "4 K", "1.5M", "99999999999999999999", "4G"] {
+        for text in ["", "K", "-1", "4 K", "1.5M", "99999999999999999999", "4G"] {
             assert!(bytes::<u32>(text).is_err(), "{text}");
         }
     }

@@ -1,5 +1,6 @@
 //! The command line of the commands that are a client.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -7,6 +8,7 @@ use control::Error;
 use load::advise::share::PROVISIONED_GIB;
 
 use super::place::{Either, Place, Server};
+use crate::share::arguments::gib;
 
 const PLACES: &str = "\
 Places on servers: smb://[USER@]HOST[:PORT]/SHARE/PATH, \\\\HOST\\SHARE\\PATH or //HOST/SHARE/PATH
@@ -35,7 +37,7 @@ Examples:
   multilane advise --threads 8 --files 10 --block 4K --write 100
   multilane advise --threads 8 --files 10 --block 64K smb://alice@nas/media
   multilane advise --block 1M smb://alice@nas/media --measure
-  multilane advise --block 4K --provisioned-gib 1024
+  multilane advise --block 4K --provisioned 1024
 
 Without a server, this machine's links and a near server are assumed. With --measure the workload is tried for ten seconds with
 one channel and with several, in turns, in test files that are removed afterwards. A gain is from how much to how much faster:
@@ -242,7 +244,7 @@ pub(crate) struct Advise {
     pub(crate) measure: bool,
 
     /// The share is one of Azure Files (premium, provisioned v1) with so many GiB
-    #[arg(long, value_name = "GIB", value_parser = provisioned)]
+    #[arg(long = "provisioned", alias = "provisioned-gib", value_name = "GIB", value_parser = provisioned)]
     pub(crate) provisioned_gib: Option<u32>,
 
     #[command(flatten)]
@@ -295,18 +297,12 @@ const BLOCK_BYTES_MAX: u32 = 8 << 20;
 
 fn block(text: &str) -> Result<u32, Error> {
     let wrong = || Error::argument(format!("{text:?} is no size of a request"), "use 1 to 8M, such as 4K or 1M");
-    let upper = text.to_ascii_uppercase();
-    let (digits, shift) = match (upper.strip_suffix('K'), upper.strip_suffix('M')) {
-        (Some(digits), _) => (digits, 10),
-        (_, Some(digits)) => (digits, 20),
-        (None, None) => (upper.as_str(), 0),
-    };
-    let bytes = digits.parse::<u32>().ok().and_then(|number| number.checked_mul(1 << shift));
+    let bytes = control::parse_bytes(text).flatten().and_then(|bytes| u32::try_from(bytes).ok());
     bytes.filter(|bytes| (1..=BLOCK_BYTES_MAX).contains(bytes)).ok_or_else(wrong)
 }
 
 fn provisioned(text: &str) -> Result<u32, Error> {
-    let gib = text.parse().ok().filter(|gib| PROVISIONED_GIB.contains(gib));
+    let gib = gib(text).ok().map(NonZeroU32::get).filter(|gib| PROVISIONED_GIB.contains(gib));
     gib.ok_or_else(|| {
         let (least, most) = (PROVISIONED_GIB.start(), PROVISIONED_GIB.end());
         Error::argument(format!("{text:?} GiB cannot be provisioned"), format!("use {least} to {most}"))

@@ -53,7 +53,7 @@ pub(crate) enum ShareCommand {
         name: ShareName,
         /// A user, a group, or `everyone` for all of the share's account
         who: Grantee,
-        /// read, change (make, write, rename, delete) or full (descriptors and owners, too)
+        /// The most: read, change (make, write, rename, delete) or full (descriptors and owners, too)
         #[arg(value_parser = right)]
         right: ShareRight,
     },
@@ -232,7 +232,7 @@ fn quota(text: &str) -> Result<Quota, Error> {
 }
 
 /// A size in whole GiB: `500G`, `2T`, or `500`.
-fn gib(text: &str) -> Result<NonZeroU32, Error> {
+pub(crate) fn gib(text: &str) -> Result<NonZeroU32, Error> {
     let upper = text.to_ascii_uppercase();
     let bare = upper.strip_suffix("IB").or_else(|| upper.strip_suffix('B')).unwrap_or(&upper);
     let letters = [('G', 1), ('T', 1 << 10), ('P', 1 << 20)];

@@ -5,6 +5,8 @@ use std::num::NonZeroU32;
 use clap::Args;
 use control::{Error, LimitChanges, Provision, ProvisionChanges, ProvisionUpdate, ShareLimits};
 
+use super::arguments::gib;
+
 /// Of a new share.
 #[derive(Debug, Args)]
 pub(crate) struct ProvisionCreate {
@@ -126,7 +128,9 @@ impl ProvisionChange {
 }
 
 fn size(text: &str) -> Result<NonZeroU32, Error> {
-    number(text, "size", "use a whole number of GiB, from 100 to 102400 in v1 and from 32 to 262144 in v2")
+    let remedy =
+        "use a whole number of GiB, such as 1024, 1024G or 1T: from 100 to 102400 in v1 and from 32 to 262144 in v2";
+    gib(text).map_err(|_| Error::argument(format!("{text:?} is no size"), remedy))
 }
 
 fn size_or_none(text: &str) -> Result<OrNone, Error> {

@@ -130,7 +130,10 @@ impl Plan {
             return fail("a run cannot take so long".to_owned(), "use --seconds 0.01 to 3600");
         }
         if !(1..=DEPTH_MAX).contains(&self.depth) {
-            return fail(format!("{} operations of a client at once cannot be had", self.depth), "use --depth 1 to 64");
+            return fail(
+                format!("{} operations of a client at once cannot be had", self.depth),
+                "use --outstanding 1 to 64",
+            );
         }
         if !(1..=FILES_MAX).contains(&self.files) {
             return fail(format!("{} files cannot be made", self.files), "use --files 1 to 1000000");
@@ -218,7 +221,7 @@ mod tests {
         let refused = |choice: Choice| Plan::of(&choice).unwrap_err().remedy;
         assert!(refused(Choice { clients: vec![0], ..Choice::default() }).contains("--clients"));
         assert!(refused(Choice { files: Some(0), ..Choice::default() }).contains("--files"));
-        assert!(refused(Choice { depth: Some(65), ..Choice::default() }).contains("--depth"));
+        assert!(refused(Choice { depth: Some(65), ..Choice::default() }).contains("--outstanding"));
         assert!(refused(Choice { rounds: Some(0), ..Choice::default() }).contains("--rounds"));
         assert!(refused(Choice { duration: Some(Duration::ZERO), ..Choice::default() }).contains("--seconds"));
     }
