@@ -1,17 +1,23 @@
 //! What clients are told (MS-SAMR 3.1.5).
 
-use crate::codec::Utf16;
+mod accounts;
+mod groups;
+
+use self::accounts::{
+    account, count, domain_by_sid, domain_named, domain_of, in_domain, list, lookup_ids, lookup_names, page_after,
+    write_domains, write_page,
+};
+use self::groups::{aliases_of, members, members_of_alias, sid_beside, write_groups, write_membership};
 use crate::rpc::Syntax;
 use crate::rpc::access::Rights;
 use crate::rpc::handles::{AccountDomain, Handle, Object, Opened};
-use crate::rpc::names::{Account, AccountKind, Domain, Listed, Names, SidUse};
+use crate::rpc::names::{Account, AccountKind, Listed, Names};
 use crate::rpc::ndr::NdrWriter;
 use crate::rpc::pdu::FaultStatus;
 use crate::rpc::samr::fields::{Field, write_row, write_rows};
-use crate::rpc::samr::shown::{self, Counts, DOMAIN_USERS, GROUP_ATTRIBUTES};
+use crate::rpc::samr::shown::{self, Counts, DOMAIN_USERS};
 use crate::rpc::samr::{Call, DisplayClass, Target};
 use crate::rpc::service::{Service, close, find, open, write_opened};
-use crate::rpc::well_known;
 use crate::security::Sid;
 use crate::security::access::READ_CONTROL;
 use crate::status::Status;
@@ -188,87 +194,6 @@ fn alias(service: &dyn Service, handle: Handle, needed: u32) -> Result<Result<Al
     })
 }
 
-fn account(names: &dyn Names, relative_id: u32, kind: AccountKind) -> Option<Account> {
-    names.account(relative_id).filter(|account| account.kind == kind)
-}
-
-// Domains and who is in them.
-
-fn domain_of(names: &dyn Names, domain: AccountDomain) -> Domain {
-    match domain {
-        AccountDomain::Accounts => Domain::of_accounts(names),
-        AccountDomain::Builtin => well_known::builtin(),
-    }
-}
-
-const DOMAINS: [AccountDomain; 2] = [AccountDomain::Accounts, AccountDomain::Builtin];
-
-fn domain_named(names: &dyn Names, name: &Utf16<'_>) -> Result<AccountDomain, Status> {
-    let wanted = name.decode().ok_or(Status::NO_SUCH_DOMAIN)?.to_uppercase();
-    let is_it = |domain: &AccountDomain| domain_of(names, *domain).name.to_uppercase() == wanted;
-    DOMAINS.into_iter().find(is_it).ok_or(Status::NO_SUCH_DOMAIN)
-}
-
-fn domain_by_sid(names: &dyn Names, sid: &Sid) -> Result<AccountDomain, Status> {
-    DOMAINS.into_iter().find(|domain| domain_of(names, *domain).sid == *sid).ok_or(Status::NO_SUCH_DOMAIN)
-}
-
-fn builtin_alias((relative_id, name): (u32, &str)) -> Account {
-    Account {
-        name: name.to_owned(),
-        relative_id,
-        kind: AccountKind::Alias,
-        is_disabled: false,
-        is_administrator: false,
-    }
-}
-
-/// The account of a relative id in a domain.
-fn in_domain(names: &dyn Names, domain: AccountDomain, relative_id: u32) -> Option<Account> {
-    match domain {
-        AccountDomain::Accounts => names.account(relative_id),
-        AccountDomain::Builtin => {
-            well_known::builtin_aliases().find(|(known, _)| *known == relative_id).map(builtin_alias)
-        }
-    }
-}
-
-/// The account of a name in a domain.
-fn of_name(names: &dyn Names, domain: AccountDomain, name: &str) -> Option<Account> {
-    match domain {
-        AccountDomain::Accounts => names.account_of_name(name),
-        AccountDomain::Builtin => {
-            well_known::builtin_aliases().find(|(_, known)| known.eq_ignore_ascii_case(name)).map(builtin_alias)
-        }
-    }
-}
-
-/// Lists accounts of a domain. Gives how many there are of the kind.
-fn list(
-    names: &dyn Names,
-    domain: AccountDomain,
-    kind: AccountKind,
-    which: Listed,
-    take: &mut dyn FnMut(Account) -> bool,
-) -> usize {
-    match (domain, kind) {
-        (AccountDomain::Accounts, _) => names.accounts(kind, which, take),
-        (AccountDomain::Builtin, AccountKind::Alias) => {
-            let after = match which {
-                Listed::After(after) => after,
-                Listed::ByName(_) => 0,
-            };
-            let _ = well_known::builtin_aliases().filter(|(id, _)| *id > after).map(builtin_alias).all(take);
-            well_known::builtin_aliases().count()
-        }
-        (AccountDomain::Builtin, AccountKind::User | AccountKind::Group) => 0,
-    }
-}
-
-fn count(names: &dyn Names, domain: AccountDomain, kind: AccountKind) -> usize {
-    list(names, domain, kind, Listed::ByName(usize::MAX), &mut |_| false)
-}
-
 fn open_in(
     service: &dyn Service,
     domain: AccountDomain,
@@ -297,76 +222,6 @@ fn write_sid(ndr: &mut NdrWriter<'_>, sid: Result<Sid, Status>) {
         ndr.sid(sid);
     }
     ndr.u32(sid.err().unwrap_or(Status::SUCCESS).0);
-}
-
-/// Accounts that are told, and whether there are more.
-struct Page {
-    told: Vec<(u32, String)>,
-    more: bool,
-}
-
-/// Accounts behind the one of relative id `after`, as many as there is room for, one at least.
-fn page_after(
-    names: &dyn Names,
-    domain: AccountDomain,
-    kind: AccountKind,
-    after: u32,
-    bytes_max: usize,
-    wanted: bool,
-) -> Page {
-    let mut page = Page { told: Vec::new(), more: false };
-    let mut room = bytes_max.min(ENTRIES_BYTES_MAX);
-    if wanted {
-        list(names, domain, kind, Listed::After(after), &mut |account| {
-            let needed = ENTRY_BYTES + 2 * account.name.len();
-            page.more = needed > room && !page.told.is_empty();
-            if !page.more {
-                room = room.saturating_sub(needed);
-                page.told.push((account.relative_id, account.name));
-            }
-            !page.more
-        });
-    }
-    page
-}
-
-/// The answer to an enumeration (MS-SAMR 3.1.5.2.2).
-fn write_page(ndr: &mut NdrWriter<'_>, after: u32, page: Result<Page, Status>) {
-    let status = match &page {
-        Ok(page) if page.more => Status::MORE_ENTRIES,
-        Ok(_) => Status::SUCCESS,
-        Err(status) => *status,
-    };
-    let (is_told, page) = (page.is_ok(), page.unwrap_or(Page { told: Vec::new(), more: false }));
-    let last = page.told.last().map_or(after, |(relative_id, _)| *relative_id);
-    write_listed(ndr, last, is_told, &page.told, status);
-}
-
-/// SAMPR_ENUMERATION_BUFFER (MS-SAMR 2.2.7.10), and what stands around it.
-fn write_listed(ndr: &mut NdrWriter<'_>, context: u32, is_told: bool, told: &[(u32, String)], status: Status) {
-    ndr.u32(context);
-    ndr.pointer(is_told);
-    if is_told {
-        ndr.u32(told.len() as u32);
-        ndr.pointer(!told.is_empty());
-        if !told.is_empty() {
-            ndr.count(told.len());
-            let rows: Vec<_> = told.iter().map(|(id, name)| vec![Field::Long(*id), Field::Text(name)]).collect();
-            write_rows(ndr, &rows);
-        }
-    }
-    ndr.u32(told.len() as u32);
-    ndr.u32(status.0);
-}
-
-fn write_domains(ndr: &mut NdrWriter<'_>, names: &dyn Names, from: u32, allowed: Result<(), Status>) {
-    let left = DOMAINS.into_iter().skip(from as usize);
-    let told: Vec<_> = match allowed {
-        Ok(()) => left.map(|domain| (0, domain_of(names, domain).name.into_owned())).collect(),
-        Err(_) => Vec::new(),
-    };
-    let status = allowed.err().unwrap_or(Status::SUCCESS);
-    write_listed(ndr, DOMAINS.len() as u32, allowed.is_ok(), &told, status);
 }
 
 /// A pointer to a union by information class, and a status.
@@ -477,194 +332,4 @@ fn display(
     }
     let status = if left == 0 { Status::SUCCESS } else { Status::MORE_ENTRIES };
     ndr.u32(wanted.err().unwrap_or(status).0);
-}
-
-/// How a lookup ends (MS-SAMR 3.1.5.11.2).
-fn mapped(uses: &[SidUse]) -> Status {
-    match uses.iter().filter(|sid_use| **sid_use != SidUse::UNKNOWN).count() {
-        found if found == uses.len() => Status::SUCCESS,
-        0 => Status::NONE_MAPPED,
-        _ => Status::SOME_NOT_MAPPED,
-    }
-}
-
-/// SAMPR_ULONG_ARRAY (MS-SAMR 2.2.7.4).
-fn write_longs(ndr: &mut NdrWriter<'_>, values: impl ExactSizeIterator<Item = u32>) {
-    ndr.align_word();
-    ndr.u32(values.len() as u32);
-    ndr.pointer(values.len() != 0);
-    if values.len() != 0 {
-        ndr.count(values.len());
-        values.for_each(|value| ndr.u32(value));
-    }
-}
-
-fn lookup_names(ndr: &mut NdrWriter<'_>, names: &dyn Names, asked: Result<(AccountDomain, &[Utf16<'_>]), Status>) {
-    let find = |domain, text: &Utf16<'_>| text.decode().and_then(|name| of_name(names, domain, &name));
-    let found: Vec<_> = match asked {
-        Ok((domain, texts)) => texts.iter().map(|text| find(domain, text)).collect(),
-        Err(_) => Vec::new(),
-    };
-    let uses: Vec<_> = found.iter().map(sid_use).collect();
-    write_longs(ndr, found.iter().map(|account| account.as_ref().map_or(0, |account| account.relative_id)));
-    write_longs(ndr, uses.iter().map(|sid_use| sid_use.0));
-    ndr.u32(asked.err().unwrap_or(mapped(&uses)).0);
-}
-
-fn sid_use(account: &Option<Account>) -> SidUse {
-    account.as_ref().map_or(SidUse::UNKNOWN, |account| account.kind.sid_use())
-}
-
-fn lookup_ids(ndr: &mut NdrWriter<'_>, names: &dyn Names, asked: Result<(AccountDomain, &[u32]), Status>) {
-    let found: Vec<_> = match asked {
-        Ok((domain, ids)) => ids.iter().map(|id| in_domain(names, domain, *id)).collect(),
-        Err(_) => Vec::new(),
-    };
-    let uses: Vec<_> = found.iter().map(sid_use).collect();
-    ndr.align_word();
-    ndr.u32(found.len() as u32);
-    ndr.pointer(!found.is_empty());
-    if !found.is_empty() {
-        ndr.count(found.len());
-        for account in &found {
-            match account {
-                Some(account) => ndr.counted_string(&account.name),
-                None => ndr.no_string(),
-            }
-        }
-        found.iter().flatten().for_each(|account| ndr.text_of(&account.name));
-    }
-    write_longs(ndr, uses.iter().map(|sid_use| sid_use.0));
-    ndr.u32(asked.err().unwrap_or(mapped(&uses)).0);
-}
-
-/// SAMPR_GET_GROUPS_BUFFER (MS-SAMR 2.2.7.13).
-fn write_groups(ndr: &mut NdrWriter<'_>, groups: Result<[u32; 1], Status>) {
-    ndr.pointer(groups.is_ok());
-    if let Ok(groups) = &groups {
-        ndr.u32(groups.len() as u32);
-        ndr.pointer(true);
-        ndr.count(groups.len());
-        for group in groups {
-            ndr.u32(*group);
-            ndr.u32(GROUP_ATTRIBUTES);
-        }
-    }
-    ndr.u32(groups.err().unwrap_or(Status::SUCCESS).0);
-}
-
-fn write_membership(ndr: &mut NdrWriter<'_>, aliases: Result<Vec<u32>, Status>) {
-    write_longs(ndr, aliases.as_deref().unwrap_or(&[]).iter().copied());
-    ndr.u32(aliases.err().unwrap_or(Status::SUCCESS).0);
-}
-
-/// The local groups of a domain that any of `sids` is in, each once (MS-SAMR 3.1.5.9.2).
-fn aliases_of(names: &dyn Names, domain: AccountDomain, sids: &[Sid]) -> Vec<u32> {
-    let machine = names.domain_sid();
-    let ids = sids.iter().filter_map(|sid| sid.split()).filter(|(parent, _)| *parent == machine).map(|(_, id)| id);
-    let mut aliases: Vec<u32> = match domain {
-        AccountDomain::Accounts => ids.flat_map(|id| names.aliases_of(id)).collect(),
-        AccountDomain::Builtin => ids.flat_map(|id| builtin_of(names, id)).collect(),
-    };
-    aliases.sort_unstable();
-    aliases.dedup();
-    aliases
-}
-
-/// BUILTIN\Administrators and BUILTIN\Users (MS-DTYP 2.4.2.4).
-const ADMINISTRATORS: u32 = 544;
-const USERS: u32 = 545;
-
-/// The local groups of every machine that an account is in by itself: who holds an account's key is an administrator, and all are users.
-fn builtin_of(names: &dyn Names, relative_id: u32) -> Vec<u32> {
-    match names.account(relative_id) {
-        Some(account) if account.is_administrator => vec![ADMINISTRATORS],
-        Some(account) if account.kind == AccountKind::Group => vec![USERS],
-        Some(_) | None => Vec::new(),
-    }
-}
-
-/// Who is in a local group. More members than can be told are one more than that.
-fn members_of_alias(names: &dyn Names, (domain, relative_id, _): &Alias) -> Vec<u32> {
-    match (domain, *relative_id) {
-        (AccountDomain::Accounts, id) => names.members_of(id, MEMBERS_MAX + 1),
-        (AccountDomain::Builtin, USERS) => vec![DOMAIN_USERS],
-        (AccountDomain::Builtin, ADMINISTRATORS) => {
-            let mut told = Vec::new();
-            names.accounts(AccountKind::User, Listed::After(0), &mut |account| {
-                if account.is_administrator {
-                    told.push(account.relative_id);
-                }
-                told.len() <= MEMBERS_MAX
-            });
-            told
-        }
-        (AccountDomain::Builtin, _) => Vec::new(),
-    }
-}
-
-fn members(ndr: &mut NdrWriter<'_>, service: &dyn Service, target: Target, handle: Handle) -> Result<(), FaultStatus> {
-    let few = |members: Vec<u32>| {
-        if members.len() > MEMBERS_MAX { Err(Status::INSUFFICIENT_RESOURCES) } else { Ok(members) }
-    };
-    if target == Target::Group {
-        let members = group(service, handle, GROUP_LIST_MEMBERS)?.and_then(|_| {
-            let mut told = Vec::new();
-            service.accounts(AccountKind::User, Listed::After(0), &mut |account| {
-                told.push(account.relative_id);
-                told.len() <= MEMBERS_MAX
-            });
-            few(told)
-        });
-        write_group_members(ndr, members);
-    } else {
-        let alias = alias(service, handle, ALIAS_LIST_MEMBERS)?;
-        let members = alias.and_then(|alias| few(members_of_alias(service, &alias)));
-        let machine = service.domain_sid();
-        write_alias_members(ndr, members, |id| machine.join(id).unwrap_or(Sid::NOBODY));
-    }
-    Ok(())
-}
-
-/// SAMPR_GET_MEMBERS_BUFFER (MS-SAMR 2.2.7.14).
-fn write_group_members(ndr: &mut NdrWriter<'_>, members: Result<Vec<u32>, Status>) {
-    ndr.pointer(members.is_ok());
-    if let Ok(members) = &members {
-        ndr.u32(members.len() as u32);
-        ndr.pointer(true);
-        ndr.pointer(true);
-        ndr.count(members.len());
-        members.iter().for_each(|member| ndr.u32(*member));
-        ndr.count(members.len());
-        members.iter().for_each(|_| ndr.u32(GROUP_ATTRIBUTES));
-    }
-    ndr.u32(members.err().unwrap_or(Status::SUCCESS).0);
-}
-
-/// SAMPR_PSID_ARRAY_OUT (MS-SAMR 2.2.7.7).
-fn write_alias_members(ndr: &mut NdrWriter<'_>, members: Result<Vec<u32>, Status>, sid: impl Fn(u32) -> Sid) {
-    let told = members.as_deref().unwrap_or(&[]);
-    ndr.align_word();
-    ndr.u32(told.len() as u32);
-    ndr.pointer(!told.is_empty());
-    if !told.is_empty() {
-        ndr.count(told.len());
-        told.iter().for_each(|_| ndr.pointer(true));
-        told.iter().for_each(|member| ndr.sid(&sid(*member)));
-    }
-    ndr.u32(members.err().unwrap_or(Status::SUCCESS).0);
-}
-
-/// The SID of a relative id in the domain that a handle is of, or that of what it is of (MS-SAMR 3.1.5.13.5).
-fn sid_beside(service: &dyn Service, handle: Handle, relative_id: u32) -> Result<Result<Sid, Status>, FaultStatus> {
-    let opened = opened(service, handle)?;
-    let domain = match opened.object {
-        Object::Domain(domain) | Object::Alias(domain, _) => domain,
-        Object::User(_) | Object::Group(_) => AccountDomain::Accounts,
-        Object::AccountServer | Object::Policy => return Ok(Err(Status::OBJECT_TYPE_MISMATCH)),
-    };
-    if !service.may_ask() {
-        return Ok(Err(Status::ACCESS_DENIED));
-    }
-    Ok(domain_of(service, domain).sid.join(relative_id).ok_or(Status::INVALID_PARAMETER))
 }
