@@ -3,20 +3,17 @@
 use proptest::prelude::*;
 use wire::ids::FileTime;
 use wire::rpc::client::{self, Answer, Failure};
-use wire::rpc::handles::{Handle, Object, Opened};
-use wire::rpc::names::{Account, AccountKind, Listed, Names};
+use wire::rpc::fake::Fake;
 use wire::rpc::pdu::{
     Bind, BindNakReason, ContextResult, FRAGMENT_BYTES_MAX, FaultStatus, Header, PduFlags, PduKind, Request,
     decode_fault,
 };
 use wire::rpc::server::{Closed, Conversation, Refused, Taken};
-use wire::rpc::service::Service;
 use wire::rpc::srvsvc::{
-    Call, ListedShare, NetStatus, OpenFile, Operation, Server, Session, Share, ShareKind, Srvsvc, Unreadable,
-    decode_listing, encode_list_shares, encode_share, encode_shares, encode_time_of_day,
+    Call, ListedShare, NetStatus, Operation, Server, Share, ShareKind, Srvsvc, Unreadable, decode_listing,
+    encode_list_shares, encode_share, encode_shares, encode_time_of_day,
 };
 use wire::rpc::{Syntax, SyntaxId};
-use wire::security::Sid;
 
 /// NetrShareEnum, level 1, of \\SERVER, as impacket sends it in NDR.
 const ENUM_32: &str = "\
@@ -54,108 +51,24 @@ fn bytes(hex: &str) -> Vec<u8> {
 /// What a pipe may hold in these tests: the longest answer and some calls.
 const HELD_BYTES_MAX: usize = 1 << 20;
 
-struct Shares(Vec<Share>);
-
-/// A server without accounts, which holds what `$may_hold` says.
-macro_rules! without_accounts {
-    ($service:ty, |$this:ident, $bytes:ident| $may_hold:expr) => {
-        impl Names for $service {
-            fn may_ask(&self) -> bool {
-                false
-            }
-            fn domain_name(&self) -> String {
-                String::new()
-            }
-            fn domain_sid(&self) -> Sid {
-                Sid::NOBODY
-            }
-            fn workgroup(&self) -> String {
-                String::new()
-            }
-            fn caller(&self) -> u32 {
-                0
-            }
-            fn account(&self, _relative_id: u32) -> Option<Account> {
-                None
-            }
-            fn account_of_name(&self, _name: &str) -> Option<Account> {
-                None
-            }
-            fn accounts(&self, _: AccountKind, _: Listed, _: &mut dyn FnMut(Account) -> bool) -> usize {
-                0
-            }
-            fn aliases_of(&self, _relative_id: u32) -> Vec<u32> {
-                Vec::new()
-            }
-            fn members_of(&self, _relative_id: u32, _max: usize) -> Vec<u32> {
-                Vec::new()
-            }
-        }
-        impl Service for $service {
-            fn may_hold(&self, $bytes: usize) -> bool {
-                let $this = self;
-                $may_hold
-            }
-            fn join(&self, group: u32) -> u32 {
-                group.max(1)
-            }
-            fn open(&self, _object: Object, _granted: u32) -> Option<Handle> {
-                None
-            }
-            fn find(&self, _handle: Handle) -> Option<Opened> {
-                None
-            }
-            fn close(&self, _handle: Handle) -> bool {
-                false
-            }
-        }
-    };
+/// A server without accounts.
+fn with_shares(shares: Vec<Share>) -> Fake {
+    let server = Server { name: "SERVER".into(), comment: "a comment".into(), version_major: 10, ..Server::default() };
+    let now = FileTime::from_unix(1_790_000_000, 0);
+    Fake { shares, server, now, held_bytes_max: HELD_BYTES_MAX, ..Fake::default() }
 }
-
-impl Srvsvc for Shares {
-    fn shares(&self, from: usize, take: &mut dyn FnMut(Share) -> bool) -> usize {
-        let _ = self.0.iter().skip(from).all(|share| take(share.clone()));
-        self.0.len()
-    }
-
-    fn share(&self, name: &str) -> Option<Share> {
-        self.0.iter().find(|share| share.name.eq_ignore_ascii_case(name)).cloned()
-    }
-
-    fn may_administer(&self) -> bool {
-        true
-    }
-
-    fn sessions(&self, _from: usize, _take: &mut dyn FnMut(Session) -> bool) -> usize {
-        0
-    }
-
-    fn files(&self, _from: usize, _take: &mut dyn FnMut(OpenFile) -> bool) -> usize {
-        0
-    }
-
-    fn server(&self) -> Server {
-        Server { name: "SERVER".into(), comment: "a comment".into(), version_major: 10, ..Server::default() }
-    }
-
-    fn now(&self) -> FileTime {
-        FileTime::from_unix(1_790_000_000, 0)
-    }
-}
-
-without_accounts!(Shares, |_this, bytes| bytes <= HELD_BYTES_MAX);
 
 fn share(name: &str, kind: ShareKind) -> Share {
     let comment = format!("about {name}");
     Share { name: name.into(), kind, comment, path: "C:\\x".into(), max_uses: u32::MAX, ..Share::default() }
 }
 
-fn few() -> Shares {
-    Shares(vec![share("Data", ShareKind::DISK_TREE), share("IPC$", ShareKind::IPC_SPECIAL)])
+fn few() -> Fake {
+    with_shares(vec![share("Data", ShareKind::DISK_TREE), share("IPC$", ShareKind::IPC_SPECIAL)])
 }
 
-fn many() -> Shares {
-    Shares((0..9000).map(|number| share(&format!("share{number}"), ShareKind::DISK_TREE)).collect())
+fn many() -> Fake {
+    with_shares((0..9000).map(|number| share(&format!("share{number}"), ShareKind::DISK_TREE)).collect())
 }
 
 fn listed(share: &Share) -> ListedShare {
@@ -176,7 +89,7 @@ fn bound_pipe() -> Conversation {
 }
 
 /// Calls and gives the stub of the answer.
-fn call(pipe: &mut Conversation, operation: u16, stub: &[u8], service: &Shares) -> Result<Vec<u8>, Failure> {
+fn call(pipe: &mut Conversation, operation: u16, stub: &[u8], service: &Fake) -> Result<Vec<u8>, Failure> {
     for fragment in client::request(7, operation, stub, FRAGMENT_BYTES_MAX) {
         pipe.feed(&fragment, service).unwrap();
     }
@@ -190,7 +103,7 @@ fn call(pipe: &mut Conversation, operation: u16, stub: &[u8], service: &Shares) 
     }
 }
 
-fn list(pipe: &mut Conversation, resume: u32, service: &Shares) -> wire::rpc::srvsvc::Listing {
+fn list(pipe: &mut Conversation, resume: u32, service: &Fake) -> wire::rpc::srvsvc::Listing {
     let mut stub = Vec::new();
     encode_list_shares("\\\\server", resume, Syntax::Ndr32, &mut stub);
     decode_listing(&call(pipe, Operation::SHARE_ENUM.0, &stub, service).unwrap(), Syntax::Ndr32).unwrap()
@@ -200,7 +113,7 @@ fn list(pipe: &mut Conversation, resume: u32, service: &Shares) -> wire::rpc::sr
 fn a_client_lists_shares() {
     let service = few();
     let listing = list(&mut bound_pipe(), 0, &service);
-    assert_eq!(listing.shares, service.0.iter().map(listed).collect::<Vec<_>>());
+    assert_eq!(listing.shares, service.shares.iter().map(listed).collect::<Vec<_>>());
     assert_eq!((listing.status, listing.resume), (NetStatus::SUCCESS, 0));
 }
 
@@ -219,7 +132,7 @@ fn a_long_list_comes_in_fragments_and_parts() {
         }
         assert_eq!((listing.status, resume as usize), (NetStatus::MORE_DATA, found.len()));
     }
-    assert_eq!(found, service.0.iter().map(listed).collect::<Vec<_>>());
+    assert_eq!(found, service.shares.iter().map(listed).collect::<Vec<_>>());
 }
 
 #[test]
@@ -290,7 +203,7 @@ fn stubs_that_lie_are_refused() {
 /// The answer to [`ENUM_32`] for two shares, byte for byte.
 #[test]
 fn a_share_list_has_its_known_bytes() {
-    let shares = Shares(vec![
+    let shares = with_shares(vec![
         Share { comment: String::new(), ..share("a", ShareKind::DISK_TREE) },
         Share { comment: "c".into(), ..share("IPC$", ShareKind::IPC_SPECIAL) },
     ]);
@@ -549,76 +462,23 @@ fn what_is_not_read_holds_one_answer_and_some_calls() {
 
 #[test]
 fn what_there_is_no_room_for_is_refused_and_changes_nothing() {
-    struct Poor(usize, Shares);
-    impl Srvsvc for Poor {
-        fn shares(&self, from: usize, take: &mut dyn FnMut(Share) -> bool) -> usize {
-            self.1.shares(from, take)
-        }
-        fn share(&self, name: &str) -> Option<Share> {
-            self.1.share(name)
-        }
-        fn server(&self) -> Server {
-            self.1.server()
-        }
-        fn now(&self) -> FileTime {
-            self.1.now()
-        }
-        fn may_administer(&self) -> bool {
-            true
-        }
-        fn sessions(&self, _from: usize, _take: &mut dyn FnMut(Session) -> bool) -> usize {
-            0
-        }
-        fn files(&self, _from: usize, _take: &mut dyn FnMut(OpenFile) -> bool) -> usize {
-            0
-        }
-    }
-    without_accounts!(Poor, |this, bytes| bytes <= this.0);
+    let poor = |held_bytes_max, server: Fake| Fake { held_bytes_max, ..server };
     let [_, enumerate] = wrong_and_enumerate();
     let mut pipe = bound_pipe();
-    assert_eq!(pipe.feed(&enumerate, &Poor(100, many())), Err(Refused::NoRoom));
+    assert_eq!(pipe.feed(&enumerate, &poor(100, many())), Err(Refused::NoRoom));
     assert_eq!((pipe.held_bytes(), pipe.readable_messages()), (0, 0));
-    pipe.feed(&enumerate, &Poor(1000, many())).unwrap();
+    pipe.feed(&enumerate, &poor(1000, many())).unwrap();
     assert_eq!(decode_fault(&read(&mut pipe)[16..]), Ok(FaultStatus::REMOTE_NO_MEMORY));
-    pipe.feed(&enumerate, &Poor(1000, few())).unwrap();
+    pipe.feed(&enumerate, &poor(1000, few())).unwrap();
     assert!(Answer::new(2).fragment(&read(&mut pipe)).unwrap().is_some());
 }
 
 #[test]
 fn shares_that_are_not_told_are_not_made() {
-    struct Counted(std::cell::Cell<usize>);
-    impl Srvsvc for Counted {
-        fn shares(&self, from: usize, take: &mut dyn FnMut(Share) -> bool) -> usize {
-            let mut make = |_| {
-                self.0.set(self.0.get() + 1);
-                take(share("a", ShareKind::DISK_TREE))
-            };
-            let _ = (from..1000).all(&mut make);
-            1000
-        }
-        fn share(&self, _name: &str) -> Option<Share> {
-            None
-        }
-        fn server(&self) -> Server {
-            Server::default()
-        }
-        fn now(&self) -> FileTime {
-            FileTime(0)
-        }
-        fn may_administer(&self) -> bool {
-            true
-        }
-        fn sessions(&self, _from: usize, _take: &mut dyn FnMut(Session) -> bool) -> usize {
-            0
-        }
-        fn files(&self, _from: usize, _take: &mut dyn FnMut(OpenFile) -> bool) -> usize {
-            0
-        }
-    }
     for (preferred, resume, made) in [(1, 0, 2), (u32::MAX, 999, 1), (u32::MAX, u32::MAX, 0)] {
-        let counted = Counted(std::cell::Cell::new(0));
+        let counted = with_shares(vec![share("a", ShareKind::DISK_TREE); 1000]);
         encode_shares(&counted, 1, preferred, Some(resume), Syntax::Ndr32, &mut Vec::new());
-        assert_eq!(counted.0.get(), made, "{preferred} {resume}");
+        assert_eq!(counted.shares_told.get(), made, "{preferred} {resume}");
     }
 }
 

@@ -1,17 +1,13 @@
 //! The lsarpc and samr pipes, and what srvsvc tells administrators: bytes that clients send, and what a small town's server answers.
 
-use std::cell::{Cell, RefCell};
-
 use proptest::prelude::*;
 use wire::Utf16;
-use wire::ids::FileTime;
 use wire::rpc::client::{self, Answer, Failure};
-use wire::rpc::handles::{Handle, Handles, Object, Opened};
-use wire::rpc::names::{Account, AccountKind, Found, Listed, Names, SidUse, find_name, find_sid};
+use wire::rpc::fake::Fake;
+use wire::rpc::names::{Account, AccountKind, Found, SidUse, find_name, find_sid};
 use wire::rpc::pdu::{FRAGMENT_BYTES_MAX, FaultStatus};
 use wire::rpc::server::{Conversation, Taken};
-use wire::rpc::service::Service;
-use wire::rpc::srvsvc::{OpenFile, Server, Session, Share, Srvsvc, Unreadable, Wanted};
+use wire::rpc::srvsvc::{OpenFile, Session, Share, Unreadable, Wanted};
 use wire::rpc::{Syntax, SyntaxId, lsarpc, samr, srvsvc};
 use wire::security::Sid;
 use wire::status::Status;
@@ -67,141 +63,41 @@ fn bytes(hex: &str) -> Vec<u8> {
     digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect()
 }
 
-/// A server with some users and a local group, and whoever asks it.
-struct Town {
-    handles: RefCell<Handles>,
-    may_ask: Cell<bool>,
-    may_administer: bool,
-    accounts: Vec<Account>,
-}
-
-fn town() -> Town {
-    use AccountKind::{Alias, Group, User};
-    let account = |name: &str, relative_id, kind| Account {
-        name: name.into(),
-        relative_id,
-        kind,
-        is_disabled: false,
-        is_administrator: relative_id == 1000,
+/// A server with some users and a local group, and ten sessions.
+fn town() -> Fake {
+    let session = |number: usize| Session {
+        client: format!("10.0.0.{}", number % 3),
+        user: if number.is_multiple_of(2) { "zoe" } else { "adam" }.into(),
+        opens: number as u32,
+        seconds: 60,
+        idle_seconds: 5,
     };
-    let accounts = vec![
-        account("Domain Users", 513, Group),
-        account("zoe", 1000, User),
-        account("adam", 1001, User),
-        account("Änne", 1002, User),
-        account("staff", 1010, Alias),
-    ];
-    Town { handles: RefCell::default(), may_ask: Cell::new(true), may_administer: true, accounts }
+    let sessions = (0..10).map(session).collect();
+    let shares = vec![Share { name: "a".into(), ..Share::default() }];
+    Fake { shares, sessions, ..Fake::town() }
 }
 
-impl Town {
-    fn of_many(count: u32) -> Town {
-        let account = |relative_id| Account {
-            name: format!("user{relative_id}"),
-            relative_id,
-            kind: AccountKind::User,
-            is_disabled: false,
-            is_administrator: false,
-        };
-        Town { accounts: (1000..1000 + count).map(account).collect(), ..town() }
-    }
+/// Open files of one user, in two directories.
+fn open_files(count: usize) -> Vec<OpenFile> {
+    let file = |number: usize| OpenFile {
+        id: number as u32,
+        permissions: 3,
+        locks: 1,
+        path: format!(r"data\{}\file{number}", if number < 5 { "old" } else { "older" }),
+        user: "zoe".into(),
+    };
+    (0..count).map(file).collect()
 }
 
-impl Names for Town {
-    fn may_ask(&self) -> bool {
-        self.may_ask.get()
-    }
-    fn domain_name(&self) -> String {
-        "SERVER".into()
-    }
-    fn domain_sid(&self) -> Sid {
-        "S-1-5-21-1-2-3".parse().unwrap()
-    }
-    fn workgroup(&self) -> String {
-        "WORKGROUP".into()
-    }
-    fn caller(&self) -> u32 {
-        1000
-    }
-    fn account(&self, relative_id: u32) -> Option<Account> {
-        self.accounts.iter().find(|account| account.relative_id == relative_id).cloned()
-    }
-    fn account_of_name(&self, name: &str) -> Option<Account> {
-        self.accounts.iter().find(|account| account.name.to_lowercase() == name.to_lowercase()).cloned()
-    }
-    fn accounts(&self, kind: AccountKind, which: Listed, take: &mut dyn FnMut(Account) -> bool) -> usize {
-        let of_kind: Vec<_> = self.accounts.iter().filter(|account| account.kind == kind).collect();
-        let (from, after) = match which {
-            Listed::After(after) => (0, after),
-            Listed::ByName(from) => (from, 0),
-        };
-        let _ = of_kind.iter().skip(from).filter(|account| account.relative_id > after).all(|one| take((*one).clone()));
-        of_kind.len()
-    }
-    fn aliases_of(&self, relative_id: u32) -> Vec<u32> {
-        if relative_id == 1001 { vec![1010] } else { Vec::new() }
-    }
-    fn members_of(&self, _relative_id: u32, _max: usize) -> Vec<u32> {
-        vec![1001]
-    }
-}
-
-impl Srvsvc for Town {
-    fn shares(&self, _from: usize, _take: &mut dyn FnMut(Share) -> bool) -> usize {
-        0
-    }
-    fn share(&self, name: &str) -> Option<Share> {
-        Some(Share { name: name.into(), ..Share::default() })
-    }
-    fn may_administer(&self) -> bool {
-        self.may_administer
-    }
-    fn sessions(&self, from: usize, take: &mut dyn FnMut(Session) -> bool) -> usize {
-        let session = |number: usize| Session {
-            client: format!("10.0.0.{}", number % 3),
-            user: if number.is_multiple_of(2) { "zoe" } else { "adam" }.into(),
-            opens: number as u32,
-            seconds: 60,
-            idle_seconds: 5,
-        };
-        let _ = (from..10).map(session).all(take);
-        10
-    }
-    fn files(&self, from: usize, take: &mut dyn FnMut(OpenFile) -> bool) -> usize {
-        let file = |number: usize| OpenFile {
-            id: number as u32,
-            permissions: 3,
-            locks: 1,
-            path: format!(r"data\{}\file{number}", if number < 5 { "old" } else { "older" }),
-            user: "zoe".into(),
-        };
-        let _ = (from..100_000).map(file).all(take);
-        100_000
-    }
-    fn server(&self) -> Server {
-        Server { name: "SERVER".into(), ..Server::default() }
-    }
-    fn now(&self) -> FileTime {
-        FileTime(0)
-    }
-}
-
-impl Service for Town {
-    fn may_hold(&self, bytes: usize) -> bool {
-        bytes < 16 << 20
-    }
-    fn join(&self, group: u32) -> u32 {
-        group.max(1)
-    }
-    fn open(&self, object: Object, granted: u32) -> Option<Handle> {
-        self.handles.borrow_mut().open(object, granted)
-    }
-    fn find(&self, handle: Handle) -> Option<Opened> {
-        self.handles.borrow().find(handle)
-    }
-    fn close(&self, handle: Handle) -> bool {
-        self.handles.borrow_mut().close(handle)
-    }
+fn of_many(count: u32) -> Fake {
+    let account = |relative_id| Account {
+        name: format!("user{relative_id}"),
+        relative_id,
+        kind: AccountKind::User,
+        is_disabled: false,
+        is_administrator: false,
+    };
+    Fake { accounts: (1000..1000 + count).map(account).collect(), ..town() }
 }
 
 fn read(pipe: &mut Conversation) -> Vec<u8> {
@@ -213,11 +109,11 @@ fn read(pipe: &mut Conversation) -> Vec<u8> {
 /// A pipe that is bound to one interface.
 struct Pipe<'a> {
     pipe: Conversation,
-    town: &'a Town,
+    town: &'a Fake,
 }
 
 impl<'a> Pipe<'a> {
-    fn of(interface: SyntaxId, town: &'a Town) -> Self {
+    fn of(interface: SyntaxId, town: &'a Fake) -> Self {
         let mut pipe = Conversation::new("lsarpc");
         pipe.feed(&client::bind(&interface), town).unwrap();
         assert_eq!(client::bound(&read(&mut pipe)), Ok(FRAGMENT_BYTES_MAX));
@@ -437,7 +333,7 @@ fn a_lookup_tells_domains_names_and_how_much_it_found() {
 
 #[test]
 fn a_thousand_sids_are_looked_up_in_one_call() {
-    let town = Town::of_many(700);
+    let town = of_many(700);
     let mut pipe = Pipe::of(SyntaxId::LSARPC, &town);
     let policy = pipe.open(lsarpc::Operation::OPEN_POLICY2.0, &bytes(OPEN[0]));
     let sids: Vec<_> = (1000..2000).map(|id| format!("S-1-5-21-1-2-3-{id}")).collect();
@@ -524,9 +420,9 @@ fn the_policy_tells_the_servers_domains() {
 }
 
 /// A samr pipe with the account domain open, and its handle.
-fn account_domain(town: &Town, domain: &str) -> (Pipe<'static>, [u8; 20]) {
+fn account_domain(town: &Fake, domain: &str) -> (Pipe<'static>, [u8; 20]) {
     // Tests leave it behind.
-    let town: &'static Town = Box::leak(Box::new(Town { accounts: town.accounts.clone(), ..self::town() }));
+    let town: &'static Fake = Box::leak(Box::new(Fake { accounts: town.accounts.clone(), ..self::town() }));
     let mut pipe = Pipe::of(SyntaxId::SAMR, town);
     let server = pipe.open(samr::Operation::CONNECT5.0, &bytes(CONNECT5));
     let stub = [&server[..], &long(MAXIMUM_ALLOWED), &ndr_sid(domain)].concat();
@@ -558,7 +454,7 @@ fn domains_are_listed_and_found_by_name() {
 
 #[test]
 fn users_are_listed_in_pages_that_end() {
-    let (mut pipe, domain) = account_domain(&Town::of_many(1000), ACCOUNTS);
+    let (mut pipe, domain) = account_domain(&of_many(1000), ACCOUNTS);
     let (mut after, mut told, mut calls) = (0, 0, 0);
     loop {
         let stub = [&domain[..], &longs(&[after, 0, 0x4000])].concat();
@@ -660,7 +556,7 @@ fn names_and_relative_ids_are_looked_up_in_a_domain() {
 
 #[test]
 fn what_is_shown_comes_by_name_from_any_place() {
-    let (mut pipe, domain) = account_domain(&Town::of_many(100), ACCOUNTS);
+    let (mut pipe, domain) = account_domain(&of_many(100), ACCOUNTS);
     let mut show = |class: u16, from: u32, count: u32| {
         let mut stub = [&domain[..], &class.to_le_bytes(), &[0; 2]].concat();
         stub.extend(longs(&[from, count, 0x8000]));
@@ -715,7 +611,7 @@ fn listed(answer: &[u8]) -> (u32, u32, u32, u32) {
 
 #[test]
 fn administrators_see_sessions_and_files_and_others_see_none() {
-    let town = town();
+    let town = Fake { files: open_files(100_000), ..town() };
     let mut pipe = Pipe::of(SyntaxId::SRVSVC, &town);
     let sessions = srvsvc::Operation::SESSION_ENUM.0;
     for level in [0, 1, 2, 10, 502] {
@@ -750,7 +646,7 @@ fn administrators_see_sessions_and_files_and_others_see_none() {
     assert_eq!(listed(&answer), (10, 10, 0, 0));
     assert!(pipe.call(files, &enumerate(None, None, 4, u32::MAX, 0)).is_err());
 
-    let town = Town { may_administer: false, ..self::town() };
+    let town = Fake { may_administer: false, ..self::town() };
     let mut pipe = Pipe::of(SyntaxId::SRVSVC, &town);
     for operation in [sessions, files] {
         let answer = pipe.call(operation, &enumerate(None, None, 2, u32::MAX, 0)).unwrap();

@@ -7,6 +7,8 @@ mod syntax;
 mod well_known;
 
 pub mod client;
+#[cfg(feature = "fake-server")]
+pub mod fake;
 pub mod handles;
 pub mod lsarpc;
 pub mod names;
