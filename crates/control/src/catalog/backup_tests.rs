@@ -196,7 +196,10 @@ fn unfit(place: &Path, good: &[u8]) -> Vec<(PathBuf, &'static str)> {
         (file("empty", b""), "empty"),
         (file("text", b"accounts: none\n"), "SQLite did not write it"),
     ];
-    for length in [15, 16, 99, 100, 512, 4095, 4096, good.len() / 2, good.len() - 4096, good.len() - 1] {
+    // Within SQLite's mark and its header, within a page, at the end of each and beside it.
+    let pages = (1..good.len() / 4096).flat_map(|page| [page * 4096 - 1, page * 4096, page * 4096 + 1]);
+    let others = [1, 15, 16, 17, 99, 100, 101, 511, 512, 513, good.len() / 2, good.len() - 1];
+    for length in others.into_iter().chain(pages) {
         let why = if length < 16 { "SQLite did not write it" } else { "" };
         all.push((file(&format!("cut-{length}"), &good[..length]), why));
     }
@@ -210,6 +213,7 @@ fn unfit(place: &Path, good: &[u8]) -> Vec<(PathBuf, &'static str)> {
         });
         all.push((file(&format!("damaged-{page}"), &bytes), "damaged"));
     }
+    all.push((file("longer", &[good, &[0; 4096]].concat()), "not those that were written"));
     let mut bytes = good.to_vec();
     *bytes.last_mut().unwrap() ^= 1;
     all.push((file("bit", &bytes), "not those that were written"));

@@ -408,4 +408,6 @@ mod people_tests;
 #[cfg(test)]
 mod provision_tests;
 #[cfg(test)]
+mod settings_tests;
+#[cfg(test)]
 pub(crate) mod tests;
