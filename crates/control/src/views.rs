@@ -56,6 +56,8 @@ pub struct Channel {
     pub outstanding: usize,
     /// Seconds since it became a channel of the session.
     pub connected_seconds: u64,
+    /// True where the client's machine does not answer any more: it is gone, or its network is.
+    pub dead: bool,
 }
 
 /// An address that clients are told of, to open more channels.
@@ -230,6 +232,7 @@ impl From<ChannelView> for Channel {
             signing: view.signing,
             outstanding: view.outstanding,
             connected_seconds: view.connected_seconds,
+            dead: false,
         }
     }
 }

@@ -89,6 +89,7 @@ fn session_table(sessions: &[Session]) -> String {
         "REQUESTS",
         "OUTSTANDING",
         "AGE",
+        "STATE",
     ]);
     for session in sessions {
         table.row([
@@ -115,6 +116,7 @@ fn session_table(sessions: &[Session]) -> String {
                 channel.requests.to_string(),
                 channel.outstanding.to_string(),
                 span(channel.connected_seconds),
+                if channel.dead { "dead" } else { "ok" }.to_owned(),
             ]);
         }
     }

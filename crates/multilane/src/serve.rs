@@ -93,6 +93,7 @@ pub(crate) fn run(path: &Path, arguments: &Serve, told: &Told, output: Output) -
         version: env!("CARGO_PKG_VERSION"),
         log_filter: log.levels(),
         explain: observer.explains(),
+        is_dead: |local, peer| why::path(local, peer).is_some_and(insight::why::Path::is_dead),
     };
     let socket = AdminSocket::open(&folder, Arc::clone(&control), server.admin(), facts)?;
     let supervisor = Supervisor::new();

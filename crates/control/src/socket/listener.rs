@@ -71,6 +71,8 @@ pub struct Facts {
     pub log_filter: Arc<dyn LogFilter>,
     /// Where the time went.
     pub explain: Arc<dyn Explain>,
+    /// Whether the other end of the connection between these addresses, the server's and the client's, seems to be gone.
+    pub is_dead: fn(&str, &str) -> bool,
 }
 
 /// The open admin socket. Dropping it ends its thread and removes the file.
@@ -217,7 +219,7 @@ impl Desk {
         match request {
             Request::Reload => reply(stream, reload(&self.control, admin)),
             Request::Status => reply(stream, Ok(self.status())),
-            Request::Sessions => reply_in_parts(stream, admin.sessions().map(Session::from)),
+            Request::Sessions => reply_in_parts(stream, admin.sessions().map(|session| self.session(session.into()))),
             Request::OpenFiles => reply_in_parts(stream, admin.opens().map(OpenFile::from)),
             Request::Interfaces => {
                 reply(stream, Ok(admin.interfaces().into_iter().map(Interface::from).collect::<Vec<_>>()))
@@ -238,6 +240,14 @@ impl Desk {
             Request::CloseSession { id } => reply(stream, self.operations.close_session(By::Command, *id)),
             Request::CloseOpen { id } => reply(stream, self.operations.close_open(By::Command, *id)),
         }
+    }
+
+    /// Says of each channel whether its client answers, as the kernel sees that.
+    fn session(&self, mut session: Session) -> Session {
+        for channel in &mut session.channels {
+            channel.dead = (self.facts.is_dead)(&channel.local, &channel.peer);
+        }
+        session
     }
 
     fn settings(&self) -> Vec<SettingView> {

@@ -263,6 +263,9 @@ fn running_on(place: TempDir, data: &Path) -> Running {
     running
 }
 
+/// The client of the one channel, which the kernel has given up.
+const DEAD_PEER: &str = "192.0.2.1:50000";
+
 impl Running {
     fn start(&mut self) {
         let mut catalog = Catalog::open(&self.folder).unwrap();
@@ -284,6 +287,7 @@ impl Running {
             version: "1.2.3",
             log_filter: Arc::new(OneFilter::default()),
             explain: Arc::new(KnowsFiles),
+            is_dead: |_, peer| peer == DEAD_PEER,
         };
         self.socket = Some(AdminSocket::open(&self.folder, control, admin, facts).unwrap());
     }
@@ -324,7 +328,9 @@ impl Running {
 fn views_come_through_whole() {
     let running = running();
     let sessions: Vec<Session> = ask_for_all(&running.folder, &Request::Sessions).unwrap().unwrap();
-    assert_eq!(sessions, running.admin.sessions().map(Session::from).collect::<Vec<_>>());
+    let mut known = running.admin.sessions().map(Session::from).collect::<Vec<_>>();
+    known[0].channels[0].dead = true;
+    assert_eq!(sessions, known, "whether a client answers is asked when somebody looks");
     assert_eq!((sessions[0].id, sessions[0].dialect.as_str()), (u64::MAX, "3.1.1"));
     let plain: Value = ask(&running.folder, &Request::Sessions).unwrap().unwrap();
     assert_eq!(plain[0]["id"], u64::MAX.to_string(), "digits that no reader rounds");
