@@ -33,7 +33,10 @@ pub(crate) fn run(path: &Path, command: &ServerCommand, output: Output) -> Resul
             let settings = match ask::<Vec<SettingView>>(&folder, &Request::Settings)? {
                 Some(settings) => settings,
                 None => {
-                    eprintln!("note: no server runs; a `multilane serve` that is started here would have these");
+                    // A program that asks for JSON takes what is said beside it for a complaint.
+                    if output == Output::Text {
+                        eprintln!("note: no server runs; a `multilane serve` that is started here would have these");
+                    }
                     let kept = catalog.settings()?;
                     options::of_next_start(path)?.iter().map(|option| option.view(Some(&kept))).collect()
                 }
@@ -47,7 +50,7 @@ pub(crate) fn run(path: &Path, command: &ServerCommand, output: Output) -> Resul
             let runs = data::reload(&folder)?.is_some();
             let now = Changed { setting: setting.name(), value: Some(setting.text()) };
             output.print(&now, |now| format!("{} is {}\n", now.setting, setting.text()))?;
-            if runs && !setting.is_live() {
+            if runs && !setting.is_live() && output == Output::Text {
                 eprintln!("note: {} counts when the server starts again", setting.name());
             }
             warn_of_other(path, setting.name(), "server set")

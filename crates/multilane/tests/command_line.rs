@@ -237,6 +237,26 @@ fn address_in_use_is_said() {
 }
 
 #[test]
+fn localhost_is_a_place_to_listen_and_no_other_name_is() {
+    let place = Place::new();
+    let mut child = place
+        .command(&["serve", "--json", "--listen", "localhost:0"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut ready = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let ready: Value = serde_json::from_str(&ready).unwrap();
+    assert!(ready["listen"][0].as_str().unwrap().starts_with("127.0.0.1:"), "{ready}");
+    for wrong in ["nas:4450", "localhost", "localhost:", "localhost:70000", "localhost:x"] {
+        assert!(place.refused(&["serve", "--listen", wrong], 2).contains("is no place to listen"), "{wrong}");
+    }
+}
+
+#[test]
 fn nothing_is_made_by_looking() {
     let place = Place::new();
     for arguments in [&["account", "list"][..], &["share", "list"], &["user", "list"], &["sessions"]] {

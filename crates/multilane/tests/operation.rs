@@ -89,6 +89,12 @@ fn the_log_as_json_has_stable_fields() {
     assert!(server.list("share", &key));
     assert!(!server.list("nowhere", &key));
     server.break_the_protocol();
+    place.done(&["share", "create", "tiny", "--ram", "1M"]);
+    let big = place.place.path().join("big");
+    fs::write(&big, vec![1; 4 << 20]).unwrap();
+    let at = format!("smb://local@127.0.0.1:{}/tiny/big", server.port);
+    let mut put = place.command(&["put", big.to_str().unwrap(), &at]);
+    assert!(!put.env("MULTILANE_PASSWORD", &key).output().unwrap().status.success(), "a full disk takes nothing");
     let log = server.end();
     for line in &log {
         for name in ["timestamp", "level", "event", "target", "message"] {
@@ -100,6 +106,7 @@ fn the_log_as_json_has_stable_fields() {
         ("sign_in_refused", &["peer", "user", "reason"]),
         ("signed_in", &["peer", "session", "user", "account", "dialect"]),
         ("share_refused", &["peer", "session", "user", "share", "reason"]),
+        ("share_full", &["peer", "session", "user", "share", "path", "command"]),
         ("protocol_broken", &["peer", "reason"]),
     ] {
         let lines = with_name(&log, name);

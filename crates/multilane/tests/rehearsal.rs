@@ -114,6 +114,17 @@ fn restore() {
 }
 
 #[test]
+fn settings() {
+    let machine = Machine::with_server();
+    let said = rehearse(&machine, "Settings");
+    assert!(said.contains("sealing is required"), "{said}");
+    let last = said.lines().rev().find(|line| line.starts_with("channels-max")).unwrap();
+    assert!(last.contains('8') && last.contains("multilane.toml line 1"), "{last}");
+    let sealing = said.lines().rev().find(|line| line.starts_with("sealing")).unwrap();
+    assert!(sealing.contains("required") && sealing.contains("server set"), "{sealing}");
+}
+
+#[test]
 fn moving_the_data_folder() {
     let machine = Machine::with_server();
     if !may_mount(&machine) {

@@ -87,6 +87,14 @@ fn text(path: &Path) -> Result<String, Error> {
         let what = format!("everybody on this machine may write to the settings file {}", path.display());
         return Err(Error::machine(what, format!("take that away: chmod o-w {}", path.display())));
     }
+    let own = rustix::process::geteuid().as_raw();
+    if ![0, own].contains(&found.uid()) {
+        let what = format!("the settings file {} belongs to user {}", path.display(), found.uid());
+        return Err(Error::machine(
+            what,
+            format!("have it be root's, or the server's: chown {own} {}", path.display()),
+        ));
+    }
     let mut bytes = Vec::new();
     File::open(path).and_then(|file| file.take(BYTES_MAX + 1).read_to_end(&mut bytes)).map_err(unreadable)?;
     let text = String::from_utf8(bytes).ok().filter(|text| text.len() as u64 <= BYTES_MAX);

@@ -129,7 +129,7 @@ fn settings() -> control::StoredSettings {
 }
 
 #[test]
-fn a_file_that_everybody_may_write_to_or_that_is_no_text_is_refused() {
+fn a_file_of_somebody_else_or_that_everybody_may_write_to_or_that_is_no_text_is_refused() {
     use std::os::unix::fs::PermissionsExt;
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("multilane.toml");
@@ -142,6 +142,12 @@ fn a_file_that_everybody_may_write_to_or_that_is_no_text_is_refused() {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o646)).unwrap();
     assert!(read().is_err_and(|error| error.remedy().contains("chmod o-w")));
     fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    // Who is not root gives no files away.
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(&path, Some(12_345), None).unwrap();
+        assert!(read().is_err_and(|error| error.what().contains("belongs to user 12345")));
+        std::os::unix::fs::chown(&path, Some(0), None).unwrap();
+    }
     fs::write(&path, b"\xff\xfe").unwrap();
     assert!(read().is_err_and(|error| error.what().contains("no settings file")));
     fs::write(&path, "#".repeat(300 << 10)).unwrap();

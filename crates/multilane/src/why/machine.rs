@@ -25,12 +25,17 @@ pub(super) fn shard_times() -> Vec<ShardTime> {
     let Ok(threads) = fs::read_dir("/proc/self/task") else { return Vec::new() };
     let times = threads.flatten().filter_map(|thread| {
         let read = |name| fs::read_to_string(thread.path().join(name)).ok();
-        let number: usize = read("comm")?.trim_end().strip_prefix(SHARD)?.parse().ok()?;
+        let number = shard_number(&read("comm")?)?;
         Some((number, shard_time(&read("schedstat")?)?))
     });
     let mut times: Vec<(usize, ShardTime)> = times.collect();
     times.sort_unstable();
     times.into_iter().map(|(_, time)| time).collect()
+}
+
+/// The number of the shard that a thread of this name is.
+fn shard_number(name: &str) -> Option<usize> {
+    name.trim_end().strip_prefix(SHARD)?.parse().ok()
 }
 
 /// The time of a thread, by its schedstat: nanoseconds in which it ran, and in which it waited for a core.
@@ -115,12 +120,11 @@ mod tests {
 
     #[test]
     fn only_shards_are_told_of() {
-        let (end, ended) = std::sync::mpsc::channel::<()>();
-        let thread = std::thread::Builder::new().name(format!("{SHARD}look-like"));
-        let other = thread.spawn(move || ended.recv()).unwrap();
-        assert_eq!(shard_times(), []);
-        drop(end);
-        let _ = other.join().unwrap();
+        assert_eq!(shard_number("multilane-0\n"), Some(0));
+        assert_eq!(shard_number("multilane-12\n"), Some(12));
+        for other in ["multilane-look-like\n", "multilane-\n", "multilane\n", "log\n", ""] {
+            assert_eq!(shard_number(other), None, "{other:?}");
+        }
     }
 
     #[test]
