@@ -64,7 +64,7 @@ pub(crate) struct Arguments {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Serve the shares of the data folder
-    Serve(Serve),
+    Serve(Box<Serve>),
     /// Storage accounts, which own shares and sign in with their keys
     #[command(subcommand)]
     Account(AccountCommand),

@@ -94,7 +94,7 @@ impl Told {
     /// The options of `serve`, where that is meant.
     pub(crate) fn serve(&self) -> Option<&Serve> {
         match &self.arguments.command {
-            arguments::Command::Serve(serve) => Some(serve),
+            arguments::Command::Serve(serve) => Some(serve.as_ref()),
             _ => None,
         }
     }
