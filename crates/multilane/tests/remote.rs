@@ -2,7 +2,9 @@
 
 mod served;
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
@@ -95,6 +97,51 @@ fn trees_are_copied_both_ways_and_only_once() {
     }
     fs::write(there.join("a"), b"new").unwrap();
     assert_eq!(place.json(&["cp", there.to_str().unwrap(), &target])["files"], 1);
+}
+
+/// Nobody may take a copy for whole that is not, nor lose all of it for one name.
+#[test]
+fn what_cannot_be_copied_is_told_and_all_else_is_copied() {
+    let place = Place::new();
+    let there = place.local("there");
+    let names: [&[u8]; 8] =
+        [b"README", b"readme", b"Dir/a", b"dir/A", b"12:30 notes", b"q?q", b"no \xff text", b".multilane/of another"];
+    for name in names {
+        let path = there.join(OsStr::from_bytes(name));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, name).unwrap();
+    }
+    let target = place.at("mig");
+    let said = place.run(&["put", there.to_str().unwrap(), &target, "--verify", "--json"]);
+    let told = String::from_utf8(said.stderr).unwrap();
+    assert!(!said.status.success() && told.contains("2 files and directories were not copied"), "{told}");
+    assert!(told.contains("not copied: readme: ") && told.contains("not copied: dir: "), "{told}");
+    assert!(told.contains("left out: .multilane is what a server keeps for itself"), "{told}");
+    let copied: serde_json::Value = serde_json::from_slice(&said.stdout).unwrap();
+    assert_eq!((&copied["files"], &copied["failed"], &copied["left_out"]), (&5.into(), &2.into(), &1.into()));
+    let copied: [&[u8]; 5] = [b"README", b"Dir/a", b"12:30 notes", b"q?q", b"no \xff text"];
+    for name in copied {
+        assert_eq!(
+            fs::read(place.served("mig").join(OsStr::from_bytes(name))).unwrap(),
+            name,
+            "it lies so on the server"
+        );
+    }
+    place.done(&["get", &target, "back"]);
+    for name in copied {
+        assert_eq!(fs::read(place.local("back").join(OsStr::from_bytes(name))).unwrap(), name, "it comes back so");
+    }
+
+    // A file where a directory is to be.
+    fs::remove_dir_all(place.served("mig/Dir")).unwrap();
+    fs::write(place.served("mig/Dir"), b"in the way").unwrap();
+    fs::remove_dir_all(there.join("dir")).unwrap();
+    fs::remove_file(there.join("readme")).unwrap();
+    fs::write(there.join("last"), b"last").unwrap();
+    let said = place.run(&["put", there.to_str().unwrap(), &target]);
+    let told = String::from_utf8(said.stderr).unwrap();
+    assert!(told.contains("not copied: Dir: ") && told.contains("2 files and directories were not copied"), "{told}");
+    assert_eq!(fs::read(place.served("mig/last")).unwrap(), b"last");
 }
 
 /// Changes bytes of a file, and neither its length nor its times.

@@ -2,6 +2,7 @@
 //! already with the same size and time is passed over, so that a copy which was interrupted goes on where it was.
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use ::client::{Access, Data, Disposition, File, FileTime, OpenOptions, Session, 
 use control::Error;
 use load::figures;
 use serde::Serialize;
+use store::shown_name;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -74,6 +76,14 @@ pub(super) struct Job {
     pub(super) progress: Progress,
 }
 
+/// What became of the directories.
+#[derive(Default)]
+struct Made {
+    directories: usize,
+    /// Those that could not be made, and the files in them.
+    lost: u64,
+}
+
 /// What became of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Became {
@@ -117,7 +127,7 @@ fn run(direction: Direction, place: &Place, local: &Path, how: &How, output: Out
         match copied.failed {
             0 => Ok(()),
             count => Err(Error::machine(
-                format!("{count} files were not copied"),
+                format!("{count} files and directories were not copied"),
                 "see above why, and give the command again: what is there is not copied twice",
             )),
         }
@@ -148,8 +158,11 @@ async fn prepared(
         Direction::Up => job.listing_up(place).await?,
     };
     job.progress = Progress::new(listing.files.iter().map(|file| file.bytes).sum(), is_watched(output));
-    for path in &listing.left_out {
-        job.progress.say(&format!("left out: {} is no file and no directory", printable(path)));
+    for (path, why) in &listing.left_out {
+        job.progress.say(&format!("left out: {} {why}", printable(&tree::for_people(path))));
+    }
+    for (path, why) in &listing.failed {
+        job.say_not_copied(path, why);
     }
     Ok((job, listing))
 }
@@ -162,13 +175,12 @@ async fn work(
     session: &Session,
     started: Instant,
 ) -> Result<Copied, Error> {
-    let Listing { directories, files, left_out } = listing;
-    for directory in &directories {
-        job.make_directory(directory).await?;
-    }
+    let Listing { directories, mut files, left_out, failed } = listing;
+    let made = job.make_directories(&directories, &mut files).await?;
     let turns = Arc::new(Semaphore::new(usize::from(how.threads)));
     let mut tasks = JoinSet::new();
-    let (mut copied, mut passed_over, mut lost, mut channels) = (0, 0, 0, 0);
+    let (mut copied, mut passed_over, mut channels) = (0, 0, 0);
+    let mut lost = failed.len() as u64 + made.lost;
     let (mut repaired, mut repaired_bytes) = (0, 0);
     let mut files = files.into_iter();
     loop {
@@ -199,9 +211,7 @@ async fn work(
             }
             Err(error) => {
                 lost += 1;
-                let name = job.name(&file.path);
-                let path = printable(&name);
-                job.progress.say(&format!("not copied: {path}: {}\nhelp: {}", error.what(), error.remedy()));
+                job.say_not_copied(&file.path, &error);
             }
         }
     }
@@ -209,7 +219,7 @@ async fn work(
     Ok(Copied {
         files: copied,
         passed_over,
-        directories: directories.len(),
+        directories: made.directories,
         left_out: left_out.len(),
         failed: lost,
         bytes: job.progress.bytes(),
@@ -262,9 +272,9 @@ impl Job {
             Err(_) => place.is_directory,
         };
         if is_directory {
-            let name = self.local.file_name().and_then(|name| name.to_str());
-            let name = name.ok_or_else(|| Error::argument("the file's name is no text", "name the target's file"))?;
-            self.remote = joined(&self.remote, name);
+            let name = self.local.file_name();
+            let name = name.ok_or_else(|| Error::argument("the file has no name", "name the target's file"))?;
+            self.remote = joined(&self.remote, &shown_name(name.as_bytes()));
         }
         Ok(Listing { files: vec![tree::item(String::new(), &facts)], ..Listing::default() })
     }
@@ -272,19 +282,46 @@ impl Job {
     /// What people are told of an item: its path in what is copied, or what is copied where that is one file.
     pub(super) fn name(&self, item: &str) -> String {
         match self.direction {
-            _ if !item.is_empty() => item.to_owned(),
+            _ if !item.is_empty() => tree::for_people(item),
             Direction::Up => self.local.display().to_string(),
             Direction::Down => self.remote.clone(),
         }
     }
 
     pub(super) fn local(&self, item: &str) -> PathBuf {
-        // Joining nothing would add a separator, which makes a directory of the name.
-        if item.is_empty() { self.local.clone() } else { self.local.join(item) }
+        tree::on_disk(&self.local, item)
     }
 
     pub(super) fn remote(&self, item: &str) -> String {
         joined(&self.remote, item)
+    }
+
+    fn say_not_copied(&self, path: &str, why: &Error) {
+        let name = self.name(path);
+        self.progress.say(&format!("not copied: {}: {}\nhelp: {}", printable(&name), why.what(), why.remedy()));
+    }
+
+    /// Makes the directories. Where one cannot be made, what is in it is not copied, and all else is; nothing is without the first.
+    async fn make_directories(&self, directories: &[String], files: &mut Vec<Item>) -> Result<Made, Error> {
+        let (mut made, mut missing) = (Made::default(), Vec::<String>::new());
+        for directory in directories {
+            if missing.iter().any(|above| is_below(directory, above)) {
+                continue;
+            }
+            match self.make_directory(directory).await {
+                Ok(()) => made.directories += 1,
+                Err(why) if directory.is_empty() => return Err(why),
+                Err(why) => {
+                    self.say_not_copied(directory, &why);
+                    made.lost += 1;
+                    missing.push(directory.clone());
+                }
+            }
+        }
+        let all = files.len();
+        files.retain(|file| !missing.iter().any(|above| is_below(&file.path, above)));
+        made.lost += (all - files.len()) as u64;
+        Ok(made)
     }
 
     async fn make_directory(&self, path: &str) -> Result<(), Error> {
@@ -295,7 +332,14 @@ impl Job {
             }
             Direction::Up if path.is_empty() => make_with_parents(&self.tree, &self.remote).await.map_err(failed),
             Direction::Up => match self.tree.make_directory(&self.remote(path)).await {
-                Err(error) if error.status() == Some(Status::OBJECT_NAME_COLLISION) => Ok(()),
+                Err(error) if error.status() == Some(Status::OBJECT_NAME_COLLISION) => {
+                    match self.tree.facts(&self.remote(path)).await.map_err(failed)?.is_directory() {
+                        true => Ok(()),
+                        false => {
+                            Err(Error::conflict("there is a file of that name", "remove it, or give it another name"))
+                        }
+                    }
+                }
                 made => made.map_err(failed),
             },
         }
@@ -484,6 +528,11 @@ impl From<Stopped> for Error {
             Stopped::Machine(error) => error,
         }
     }
+}
+
+/// True for what is in a directory, at any depth.
+fn is_below(path: &str, directory: &str) -> bool {
+    path.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/'))
 }
 
 pub(super) fn is_same(item: &Item, bytes: u64, written: FileTime) -> bool {

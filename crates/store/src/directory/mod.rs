@@ -117,7 +117,7 @@ use quota::Limit;
 use volume::Volume;
 
 pub use self::name_room::limit_names;
-pub(crate) use self::names::to_shown as shown_name;
+pub use self::names::{to_disk as stored_name, to_shown as shown_name};
 
 /// How a folder is served.
 #[derive(Clone, Debug, Default)]

@@ -70,8 +70,9 @@ pub(super) fn has_stand_ins(name: &str) -> bool {
     !name.is_ascii() && name.chars().any(|c| stands_for(c).is_some())
 }
 
-/// The bytes that a name is stored as.
-pub(super) fn to_disk(name: &str) -> Vec<u8> {
+/// The bytes that a name is stored as, where clients say it so. A name that leads elsewhere, with `/` or NUL in it, stays one: who uses it as a path looks
+/// for that first.
+pub fn to_disk(name: &str) -> Vec<u8> {
     let mut disk = Vec::with_capacity(name.len());
     append_disk(&mut disk, name);
     disk
@@ -91,8 +92,8 @@ pub(super) fn append_disk(disk: &mut Vec<u8>, name: &str) {
     }
 }
 
-/// The text that a stored name is shown as.
-pub(crate) fn to_shown(disk: &[u8]) -> String {
+/// The text that a stored name is shown as to clients: what Windows has not in names is said by private characters.
+pub fn to_shown(disk: &[u8]) -> String {
     let mut shown = String::with_capacity(disk.len());
     for chunk in disk.utf8_chunks() {
         for c in chunk.valid().chars() {
