@@ -24,8 +24,8 @@ use crate::share_gauges::{Gauge, ShareGauges};
 use crate::stores::{Folders, Looks, Stores};
 use crate::views::ShareUse;
 use crate::{
-    AccountKind, AccountName, BeliefChanges, DataFolder, Error, KnownCatalog, MetadataCaching, Problem, ShareLimits,
-    ShareName,
+    AccountKind, AccountName, BeliefChanges, DataFolder, Error, KnownCatalog, LockAfter, LockFor, MetadataCaching,
+    Problem, ShareLimits, ShareName,
 };
 
 /// The account and the share that a first start makes.
@@ -57,6 +57,10 @@ pub struct Overrides {
     pub own_addresses: Option<OwnAddresses>,
     /// Whether a session may be signed in again as the anonymous user.
     pub anonymous: Option<Anonymous>,
+    /// After how many wrong passwords a user is locked.
+    pub lock_after: Option<LockAfter>,
+    /// How long a lock lasts.
+    pub lock_for: Option<LockFor>,
     /// How much longer each call of a RAM disk takes that a store on another machine would be asked: for measurements.
     pub store_latency: Option<Duration>,
     /// The most credits for bursts that a share keeps, however many are provisioned: for tests, which cannot wait until a million are used.
@@ -249,6 +253,12 @@ impl Control {
         self.known.iter().flat_map(|snapshot| &snapshot.shares).cloned().collect()
     }
 
+    /// The name of the user whose SID has this last number, as the catalog had it when it was read last.
+    pub(crate) fn name_of_user(&self, relative_id: u32) -> Option<String> {
+        let mut users = self.known.iter().flat_map(|snapshot| &snapshot.users).map(|(user, _)| user);
+        users.find(|user| user.relative_id == relative_id).map(|user| user.name.clone())
+    }
+
     /// The options of `serve`, and what each of them is now.
     pub fn settings(&self) -> Vec<SettingView> {
         let kept = self.known.as_ref().map(|snapshot| &snapshot.settings);
@@ -335,6 +345,8 @@ impl Control {
         }
         settings.own_addresses = self.overrides.own_addresses.unwrap_or(settings.own_addresses);
         settings.anonymous = self.overrides.anonymous.unwrap_or(settings.anonymous);
+        settings.lock_after = self.overrides.lock_after.unwrap_or(settings.lock_after);
+        settings.lock_for = self.overrides.lock_for.unwrap_or(settings.lock_for);
         settings
     }
 }
@@ -417,6 +429,7 @@ fn settings(stored: &StoredSettings) -> Settings {
         advertise: Advertise { addresses: stored.advertise.clone(), own: stored.own_addresses },
         anonymous: stored.anonymous,
         busy_poll: stored.busy_poll.polling(),
+        lock: stored.lock(),
     }
 }
 

@@ -54,6 +54,7 @@ mod sku;
 #[cfg(test)]
 mod small_disk;
 mod socket;
+mod span;
 mod stores;
 mod views;
 
@@ -62,8 +63,9 @@ pub use azure::ShareProperties;
 pub use belief::{BeliefChanges, BelievedFor};
 pub use catalog::{
     Account, AccountChanges, Backup, BusyPolling, Catalog, CatalogProblem, Checked, Dialect, Existing, Grant, Grantee,
-    Grants, Group, Holds, Key, Keys, MetadataCaching, Modes, NewShare, Notice, Operator, ProvisionUpdate, Restored,
-    Setting, ShareChanges, ShareRecord, Source, StoredSettings, User, UserChanges, check_catalog, restore_catalog,
+    Grants, Group, Holds, Key, Keys, LockAfter, LockFor, MetadataCaching, Modes, NewShare, Notice, Operator,
+    ProvisionUpdate, Restored, Setting, ShareChanges, ShareRecord, Source, StoredSettings, User, UserChanges,
+    check_catalog, restore_catalog,
 };
 pub use control::{Control, Overrides, first_start};
 pub use counters::ask_for_counters;
@@ -86,4 +88,6 @@ pub use sku::{AccountKind, AccountPlan, Billing, Sku};
 pub use socket::{AdminSocket, Explain, Facts, LogFilter, Request, Seen, ask, ask_for_all, see};
 pub use store::{Belief, UnixOwner};
 pub use stores::{Folders, look_for_problems};
-pub use views::{AuditLines, BusyFile, Channel, Interface, OpenFile, Problem, Session, ShareUse, Status, Waited};
+pub use views::{
+    AuditLines, BusyFile, Channel, Interface, LockedUser, OpenFile, Problem, Session, ShareUse, Status, Waited,
+};

@@ -54,6 +54,17 @@ impl Operations {
         Ok(())
     }
 
+    /// Unlocks a user that wrong passwords have locked; false where it was not.
+    pub fn unlock_user(&self, by: By<'_>, relative_id: u32) -> bool {
+        let was_locked = self.admin.unlock_user(relative_id);
+        if was_locked {
+            let user = self.control.upgrade().and_then(|control| control.lock().name_of_user(relative_id));
+            let user = user.unwrap_or_default();
+            info!(name: "user_unlocked", operator = by.name(), user, "an operator has unlocked a user");
+        }
+        was_locked
+    }
+
     /// Changes a share's limits in the catalog, and has the server take that up.
     pub fn change_limits(&self, by: By<'_>, share: &ShareName, limits: LimitChanges) -> Result<(), Error> {
         if limits == LimitChanges::default() {

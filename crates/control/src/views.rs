@@ -5,7 +5,7 @@
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
-use server::admin::{AuditCounts, ChannelView, FileView, InterfaceView, OpenView, SessionView};
+use server::admin::{AuditCounts, ChannelView, FileView, InterfaceView, LockedView, OpenView, SessionView};
 
 /// A session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,6 +71,21 @@ pub struct Interface {
     pub bits_per_second: u64,
     /// Whether it has receive-side scaling.
     pub rss: bool,
+}
+
+/// A user that wrong passwords have locked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LockedUser {
+    /// The last number of its SID.
+    pub relative_id: u32,
+    /// Seconds until it is not locked any more.
+    pub seconds: u64,
+}
+
+impl From<LockedView> for LockedUser {
+    fn from(user: LockedView) -> Self {
+        LockedUser { relative_id: user.relative_id, seconds: user.left.as_millis().div_ceil(1_000) as u64 }
+    }
 }
 
 /// An open file or directory.
@@ -151,6 +166,9 @@ pub struct Status {
     pub sessions: usize,
     /// Opens there are.
     pub opens: usize,
+    /// Users that wrong passwords have locked.
+    #[serde(default)]
+    pub locked_users: usize,
     /// Connections of each shard.
     pub connections: Vec<usize>,
     /// Shards that do not answer.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
-use control::{AccountKind, AccountName, BusyPolling, Dialect, Error, Region, Sku, UserName};
+use control::{AccountKind, AccountName, BusyPolling, Dialect, Error, LockAfter, LockFor, Region, Sku, UserName};
 use jiff::Timestamp;
 use server::admin::AdvertisedAddress;
 use web::{Collector, PageAt};
@@ -221,6 +221,14 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "WHERE")]
     pub(crate) anonymous: Option<WhereAnonymous>,
 
+    /// Lock users after so many wrong passwords, from 3 to 1000, or never: off [default: off]
+    #[arg(long, value_name = "COUNT|off")]
+    pub(crate) lock_after: Option<LockAfter>,
+
+    /// How long a user stays locked, from 1m to 24h [default: 15m]
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) lock_for: Option<LockFor>,
+
     /// The most memory for cached metadata, such as 64M: from 1M to half of what the server may take [default: a part of that, 8M to 256M]
     #[arg(long, value_name = "SIZE", value_parser = metadata_cache)]
     pub(crate) metadata_cache: Option<NonZeroU64>,
@@ -426,6 +434,11 @@ pub(crate) enum UserCommand {
         /// The user
         name: UserName,
     },
+    /// Let a user sign in again whom wrong passwords have locked (`server set lock-after`)
+    Unlock {
+        /// The user
+        name: UserName,
+    },
     /// Let a user sign in until a time; its sessions end then
     #[command(
         after_help = "Examples:\n  multilane user expire alice 2027-01-31T18:00:00Z\n  multilane user expire alice never"
@@ -527,6 +540,7 @@ Examples:
   multilane server set dialect-min 2.0.2
   multilane server set busy-poll 200us
   multilane server set advertise 203.0.113.7,speed=25G,rss
+  multilane server set lock-after 10
 
 A change counts at once in the running server, for who connects or signs in from then on (busy-poll for everybody), and is kept.
 What `serve` is started with counts before it. Options that are not listed here need a restart: they stand in the settings file.";
@@ -564,6 +578,10 @@ pub(crate) enum SettingChange {
         #[arg(required = true, value_name = "ADDRESS:PORT", value_parser = place)]
         value: Vec<SocketAddr>,
     },
+    /// Lock users after so many wrong passwords, from 3 to 1000, or never: off. Who can reach the server can lock whomever he likes then
+    LockAfter { value: LockAfter },
+    /// How long a user stays locked, from 1m to 24h, unless `user unlock` ends it [at first: 15m]
+    LockFor { value: LockFor },
     #[command(external_subcommand)]
     Other(Vec<OsString>),
 }

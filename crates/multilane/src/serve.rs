@@ -207,6 +207,8 @@ pub(crate) fn overrides(arguments: &Serve, told: &Told) -> Overrides {
         advertise: arguments.advertise.clone(),
         own_addresses: advertise_only.map(settings::own_addresses),
         anonymous: arguments.anonymous.map(settings::anonymous),
+        lock_after: arguments.lock_after,
+        lock_for: arguments.lock_for,
         store_latency: arguments.store_latency,
         burst_credits_max: arguments.burst_credits_max,
     }

@@ -104,6 +104,8 @@ fn kept(change: &SettingChange) -> Result<Setting, Error> {
         SettingChange::AdvertiseOnly { value } => Setting::OwnAddresses(own_addresses(value.is_on())),
         SettingChange::Anonymous { value } => Setting::Anonymous(anonymous(*value)),
         SettingChange::Listen { value } => Setting::Listen(value.clone()),
+        SettingChange::LockAfter { value } => Setting::LockAfter(*value),
+        SettingChange::LockFor { value } => Setting::LockFor(*value),
         SettingChange::Other(words) => return Err(not_kept(words)),
     })
 }

@@ -70,6 +70,7 @@ struct Said {
     page: Option<String>,
     sessions: usize,
     opens: usize,
+    locked_users: usize,
     connections: usize,
     shards: usize,
     silent_shards: Vec<usize>,
@@ -128,6 +129,9 @@ impl Look {
             line("connections", &said.connections.to_string());
             line("sessions", &said.sessions.to_string());
             line("opens", &said.opens.to_string());
+            if said.locked_users > 0 {
+                line("locked", &format!("{} users: `multilane user list` shows them", said.locked_users));
+            }
             let AuditLines { written, lost } = said.audit;
             if written + lost > 0 {
                 line("audit", &format!("{written} events written, {lost} lost"));
@@ -155,6 +159,7 @@ impl Said {
             page: status.page,
             sessions: status.sessions,
             opens: status.opens,
+            locked_users: status.locked_users,
             connections: status.connections.iter().sum(),
             shards: status.connections.len(),
             silent_shards: status.silent_shards,

@@ -1,8 +1,9 @@
 //! `multilane user`.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use control::{Catalog, Error, StoredSettings, User, UserChanges, UserName};
+use control::{Catalog, DataFolder, Error, LockedUser, Request, StoredSettings, User, UserChanges, ask, ask_for_all};
 use jiff::Timestamp;
 use serde::Serialize;
 use server::admin::Standing;
@@ -11,7 +12,7 @@ use crate::arguments::UserCommand;
 use crate::data;
 use crate::output::{Deleted, Output};
 use crate::password;
-use crate::table::Table;
+use crate::table::{Table, span};
 
 /// A user as `--json` prints it.
 #[derive(Serialize)]
@@ -22,6 +23,8 @@ struct Shown {
     standing: &'static str,
     /// Such as `2027-01-31T18:00:00Z`.
     expires: Option<String>,
+    /// Seconds that it stays locked.
+    locked_seconds: Option<u64>,
 }
 
 /// A user by itself, as `--json` prints it.
@@ -32,6 +35,13 @@ struct Whole {
     groups: Vec<String>,
 }
 
+/// A user that was to be unlocked, as `--json` prints it.
+#[derive(Serialize)]
+struct Unlocked<'a> {
+    user: &'a str,
+    was_locked: bool,
+}
+
 /// A user whose password was changed, as `--json` prints it.
 #[derive(Serialize)]
 struct Changed<'a> {
@@ -40,12 +50,12 @@ struct Changed<'a> {
 
 pub(crate) fn run(path: &Path, command: &UserCommand, output: Output) -> Result<(), Error> {
     let (folder, mut catalog) = data::open(path)?;
-    let settings = catalog.settings()?;
+    let told = Told { settings: catalog.settings()?, output };
     match command {
         UserCommand::Create { name, account, password_stdin } => {
             let user = catalog.add_user(name, &password::read(*password_stdin)?, account.as_ref())?;
             let created = |user: &Shown| format!("created user {} of account {}\n", user.name, user.account);
-            output.print(&shown(user, &settings), created)?;
+            output.print(&told.shown(user, &Locked::new()), created)?;
             data::reload(&folder).map(drop)
         }
         UserCommand::Passwd { name, password_stdin } => {
@@ -56,33 +66,41 @@ pub(crate) fn run(path: &Path, command: &UserCommand, output: Output) -> Result<
             })
         }
         UserCommand::Disable { name } => {
-            change(&mut catalog, name, &UserChanges { disabled: Some(true), ..UserChanges::default() })?;
-            data::reload(&folder)?;
-            show(&mut catalog, name, output, "disabled, and its sessions have ended")
+            let changes = UserChanges { disabled: Some(true), ..UserChanges::default() };
+            let user = catalog.update_user(name, &changes)?;
+            told.changed(&folder, &catalog, user, "disabled, and its sessions have ended")
         }
         UserCommand::Enable { name } => {
-            change(&mut catalog, name, &UserChanges { disabled: Some(false), ..UserChanges::default() })?;
-            data::reload(&folder)?;
-            show(&mut catalog, name, output, "enabled")
+            let changes = UserChanges { disabled: Some(false), ..UserChanges::default() };
+            let user = catalog.update_user(name, &changes)?;
+            told.changed(&folder, &catalog, user, "enabled")
+        }
+        UserCommand::Unlock { name } => {
+            let request = Request::UnlockUser { relative_id: catalog.user(name)?.relative_id };
+            let was_locked = ask(&folder, &request)?.unwrap_or(false);
+            output.print(&Unlocked { user: name.as_str(), was_locked }, |_| {
+                format!("{name}: {}\n", if was_locked { "unlocked" } else { "was not locked" })
+            })
         }
         UserCommand::Expire { name, at } => {
-            change(&mut catalog, name, &UserChanges { expires: Some(at.0), ..UserChanges::default() })?;
-            data::reload(&folder)?;
+            let changes = UserChanges { expires: Some(at.0), ..UserChanges::default() };
+            let user = catalog.update_user(name, &changes)?;
             let how = at.0.map_or_else(|| "no longer expires".to_owned(), |at| format!("may sign in until {at}"));
-            show(&mut catalog, name, output, &how)
+            told.changed(&folder, &catalog, user, &how)
         }
         UserCommand::Rename { name, to } => {
-            change(&mut catalog, name, &UserChanges { name: Some(to.clone()), ..UserChanges::default() })?;
-            data::reload(&folder)?;
+            let changes = UserChanges { name: Some(to.clone()), ..UserChanges::default() };
+            let user = catalog.update_user(name, &changes)?;
             let how = format!("was {name}; the SID stays, and sessions that the old name began have ended");
-            show(&mut catalog, to, output, &how)
+            told.changed(&folder, &catalog, user, &how)
         }
         UserCommand::Show { name } => {
-            let whole = whole(&mut catalog, name)?;
-            output.print(&whole, description)
+            let user = catalog.user(name)?;
+            output.print(&told.whole(&catalog, user, &locked(&folder))?, description)
         }
         UserCommand::List => {
-            let users: Vec<Shown> = catalog.users()?.into_iter().map(|user| shown(user, &settings)).collect();
+            let locked = locked(&folder);
+            let users: Vec<Shown> = catalog.users()?.into_iter().map(|user| told.shown(user, &locked)).collect();
             output.print(&users, |users| table(users))
         }
         UserCommand::Delete { name } => {
@@ -93,36 +111,58 @@ pub(crate) fn run(path: &Path, command: &UserCommand, output: Output) -> Result<
     }
 }
 
-fn change(catalog: &mut Catalog, name: &UserName, changes: &UserChanges) -> Result<(), Error> {
-    catalog.update_user(name, changes).map(drop)
+/// What users are told with.
+struct Told {
+    settings: StoredSettings,
+    output: Output,
 }
 
-/// Says how a user is now.
-fn show(catalog: &mut Catalog, name: &UserName, output: Output, how: &str) -> Result<(), Error> {
-    output.print(&whole(catalog, name)?, |whole| format!("{}: {how}\n", whole.user.name))
+impl Told {
+    /// Has the server take a change up, and says how the user is now.
+    fn changed(&self, folder: &DataFolder, catalog: &Catalog, user: User, how: &str) -> Result<(), Error> {
+        data::reload(folder)?;
+        let whole = self.whole(catalog, user, &locked(folder))?;
+        self.output.print(&whole, |whole| format!("{}: {how}\n", whole.user.name))
+    }
+
+    fn whole(&self, catalog: &Catalog, user: User, locked: &Locked) -> Result<Whole, Error> {
+        let groups = catalog.groups_of(&user)?;
+        Ok(Whole { user: self.shown(user, locked), groups })
+    }
+
+    fn shown(&self, user: User, locked: &Locked) -> Shown {
+        let locked_seconds = locked.get(&user.relative_id).copied();
+        let standing = match user.standing(Timestamp::now()) {
+            Standing::Disabled => "disabled",
+            Standing::Expired => "expired",
+            Standing::Good if locked_seconds.is_some() => "locked",
+            Standing::Good => "good",
+        };
+        let sid = self.settings.sid(user.relative_id);
+        let expires = user.expires.map(|at| at.to_string());
+        Shown { sid, name: user.name, account: user.account, standing, expires, locked_seconds }
+    }
 }
 
-fn whole(catalog: &mut Catalog, name: &UserName) -> Result<Whole, Error> {
-    let (user, settings) = (catalog.user(name)?, catalog.settings()?);
-    Ok(Whole { user: shown(user, &settings), groups: catalog.groups_of(name)? })
-}
+/// For how many seconds users are locked, by the last numbers of their SIDs.
+type Locked = BTreeMap<u32, u64>;
 
-fn shown(user: User, settings: &StoredSettings) -> Shown {
-    let standing = match user.standing(Timestamp::now()) {
-        Standing::Good => "good",
-        Standing::Disabled => "disabled",
-        Standing::Expired => "expired",
-    };
-    let sid = settings.sid(user.relative_id);
-    Shown { sid, name: user.name, account: user.account, standing, expires: user.expires.map(|at| at.to_string()) }
+/// Those whom the server that runs on `folder`, if one does, has locked.
+fn locked(folder: &DataFolder) -> Locked {
+    let locked = ask_for_all(folder, &Request::LockedUsers).unwrap_or_else(|error| {
+        eprintln!("warning: the server does not say who is locked: {}", error.what());
+        None
+    });
+    locked.unwrap_or_default().into_iter().map(|user: LockedUser| (user.relative_id, user.seconds)).collect()
 }
 
 fn description(whole: &Whole) -> String {
     let Whole { user, groups } = whole;
     let expires = user.expires.as_deref().unwrap_or("never");
     let groups = if groups.is_empty() { "none".to_owned() } else { groups.join(", ") };
+    let locked = user.locked_seconds.map_or_else(|| "no".to_owned(), |seconds| format!("for {} more", span(seconds)));
     format!(
-        "name:     {}\naccount:  {}\nSID:      {}\nstanding: {}\nexpires:  {expires}\ngroups:   {groups}\n",
+        "name:     {}\naccount:  {}\nSID:      {}\nstanding: {}\nexpires:  {expires}\nlocked:   {locked}\ngroups:   {groups}\n",
         user.name, user.account, user.sid, user.standing
     )
 }

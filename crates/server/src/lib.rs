@@ -49,6 +49,7 @@
 //!     advertise: Advertise::default(),
 //!     anonymous: Anonymous::Refused,
 //!     busy_poll: Polling::Thrifty,
+//!     lock: None,
 //! };
 //! let configuration = Configuration {
 //!     principals: vec![principal],

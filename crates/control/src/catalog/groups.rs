@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use super::principals::{self, Kind, Principal};
-use super::{Catalog, account_or_first, room_for_one};
+use super::{Catalog, User, account_or_first, room_for_one};
 use crate::{AccountName, Error, UserName};
 
 /// Groups on one server.
@@ -61,11 +61,13 @@ impl Catalog {
             for name in members {
                 let member = principals::named(transaction, name)?;
                 check_member(&into, &member)?;
+                let row = params![into.relative_id, member.relative_id];
+                let is_in = "SELECT EXISTS (SELECT 1 FROM membership WHERE user_group = ?1 AND member = ?2)";
+                if transaction.query_row(is_in, row, |row| row.get(0))? {
+                    continue;
+                }
                 room_for_one(transaction, "membership", MEMBERSHIPS_MAX)?;
-                transaction.execute(
-                    "INSERT OR IGNORE INTO membership (user_group, member) VALUES (?1, ?2)",
-                    params![into.relative_id, member.relative_id],
-                )?;
+                transaction.execute("INSERT INTO membership (user_group, member) VALUES (?1, ?2)", row)?;
             }
             check_all(transaction, &into)?;
             one(transaction, into.relative_id)
@@ -104,8 +106,7 @@ impl Catalog {
     }
 
     /// The names of all groups that a user is in, also through others.
-    pub fn groups_of(&self, name: &UserName) -> Result<Vec<String>, Error> {
-        let user = principals::one_of(&self.connection, Kind::User, name)?;
+    pub fn groups_of(&self, user: &User) -> Result<Vec<String>, Error> {
         let of = memberships(&self.connection)?.remove(&user.relative_id).unwrap_or_default();
         Ok(all(&self.connection)?.into_iter().filter(|group| of.contains(&group.relative_id)).map(|g| g.name).collect())
     }

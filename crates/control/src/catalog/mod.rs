@@ -40,7 +40,7 @@ pub use keys::{Key, Keys};
 pub use notice::Notice;
 pub use operators::Operator;
 pub use restore::{Restored, restore_catalog};
-pub use settings::{BusyPolling, Dialect, Setting, StoredSettings};
+pub use settings::{BusyPolling, Dialect, LockAfter, LockFor, Setting, StoredSettings};
 pub use share_rights::{Grant, Grantee, Grants};
 pub use shares::{Modes, NewShare, ProvisionUpdate, ShareChanges, ShareRecord};
 pub(crate) use sources::Changes;

@@ -51,6 +51,20 @@ fn a_renamed_user_keeps_the_sid_and_the_old_name_is_free() {
 }
 
 #[test]
+fn who_is_in_a_group_already_needs_no_room_in_it() {
+    let (_place, mut catalog) = people();
+    catalog.create_group(&user("staff"), Some(&account("studio"))).unwrap();
+    catalog.add_members(&user("staff"), &users(&["alice"])).unwrap();
+    // As many as one server takes.
+    let fill = "PRAGMA foreign_keys = off;
+                WITH RECURSIVE number (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < 199999)
+                INSERT INTO membership (user_group, member) SELECT 1000000 + n, 2000000 + n FROM number";
+    catalog.connection.execute_batch(fill).unwrap();
+    catalog.add_members(&user("staff"), &users(&["alice"])).unwrap();
+    assert_eq!(catalog.add_members(&user("staff"), &users(&["bob"])).unwrap_err().fault(), Fault::Conflict);
+}
+
+#[test]
 fn users_stand_as_it_was_said_and_as_time_goes() {
     let (_place, mut catalog) = people();
     let now = Timestamp::now();
@@ -80,13 +94,13 @@ fn groups_hold_users_and_groups_and_count_through_others() {
     let alice = catalog.user(&user("alice")).unwrap().relative_id;
     let snapshot = catalog.snapshot().unwrap();
     assert_eq!(snapshot.groups_of[&alice], [inner, outer]);
-    assert_eq!(catalog.groups_of(&user("alice")).unwrap(), ["editors", "staff"]);
+    assert_eq!(catalog.groups_of(&catalog.user(&user("alice")).unwrap()).unwrap(), ["editors", "staff"]);
     assert_eq!(catalog.remove_members(&user("staff"), &users(&["bob", "alice"])).unwrap_err().fault(), Fault::Missing);
     assert_eq!(catalog.group(&user("staff")).unwrap().members, ["bob", "editors"], "all or none");
     catalog.remove_members(&user("staff"), &users(&["editors"])).unwrap();
-    assert_eq!(catalog.groups_of(&user("alice")).unwrap(), ["editors"]);
+    assert_eq!(catalog.groups_of(&catalog.user(&user("alice")).unwrap()).unwrap(), ["editors"]);
     catalog.delete_group(&user("editors")).unwrap();
-    assert!(catalog.groups_of(&user("alice")).unwrap().is_empty());
+    assert!(catalog.groups_of(&catalog.user(&user("alice")).unwrap()).unwrap().is_empty());
     catalog.remove_user(&user("bob")).unwrap();
     assert!(catalog.group(&user("staff")).unwrap().members.is_empty());
 }
@@ -123,7 +137,7 @@ fn nobody_is_in_more_groups_than_each_open_can_ask_about() {
         catalog.add_members(&name(number), &[name(number - 1)]).unwrap();
     }
     catalog.add_members(&name(0), &users(&["alice"])).unwrap();
-    assert_eq!(catalog.groups_of(&user("alice")).unwrap().len(), 256);
+    assert_eq!(catalog.groups_of(&catalog.user(&user("alice")).unwrap()).unwrap().len(), 256);
     let refused = catalog.add_members(&name(256), &[name(255)]).unwrap_err();
     assert!(refused.what().contains("256"), "{refused}");
 }

@@ -2,17 +2,18 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 use server::admin::{
-    AdvertisedAddress, Anonymous, CHANNELS_DEFAULT, CHANNELS_MAX, OwnAddresses, Polling, Sealing, Signing,
+    AdvertisedAddress, Anonymous, CHANNELS_DEFAULT, CHANNELS_MAX, LockRule, OwnAddresses, Polling, Sealing, Signing,
 };
 
 use super::Catalog;
-use crate::Error;
 use crate::advertise::{advertised_text, parse_advertised};
+use crate::{Error, span};
 
 /// Addresses of one kind that are kept.
 const ADDRESSES_MAX: usize = 64;
@@ -53,6 +54,10 @@ pub struct StoredSettings {
     pub own_addresses: OwnAddresses,
     /// Whether a session may be signed in again as the anonymous user.
     pub anonymous: Anonymous,
+    /// After how many wrong passwords a user is locked.
+    pub lock_after: LockAfter,
+    /// How long a lock lasts.
+    pub lock_for: LockFor,
     /// The name shown to clients; `None` for the host name's first label.
     pub server_name: Option<String>,
     /// The three numbers of the machine's SID, made once.
@@ -84,6 +89,10 @@ pub enum Setting {
     OwnAddresses(OwnAddresses),
     /// Whether a session may be signed in again as the anonymous user.
     Anonymous(Anonymous),
+    /// After how many wrong passwords a user is locked.
+    LockAfter(LockAfter),
+    /// How long a lock lasts.
+    LockFor(LockFor),
 }
 
 impl Setting {
@@ -99,6 +108,8 @@ impl Setting {
             Setting::Advertise(_) => "advertise",
             Setting::OwnAddresses(_) => "advertise-only",
             Setting::Anonymous(_) => "anonymous",
+            Setting::LockAfter(_) => "lock-after",
+            Setting::LockFor(_) => "lock-for",
         }
     }
 
@@ -121,6 +132,8 @@ impl Setting {
             Setting::OwnAddresses(OwnAddresses::Told) => "false".to_owned(),
             Setting::Anonymous(Anonymous::Refused) => "refused".to_owned(),
             Setting::Anonymous(Anonymous::Reauthentication) => "reauthentication".to_owned(),
+            Setting::LockAfter(after) => after.to_string(),
+            Setting::LockFor(time) => time.to_string(),
         }
     }
 }
@@ -190,6 +203,99 @@ impl FromStr for BusyPolling {
     }
 }
 
+/// After how many wrong passwords a user is locked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LockAfter {
+    /// Never.
+    #[default]
+    Off,
+    /// So many, from [`LockAfter::MIN`] to [`LockAfter::MAX`].
+    Failures(NonZeroU32),
+}
+
+impl LockAfter {
+    /// Fewer would lock who mistypes once, or whose client tries a name with two domains.
+    pub const MIN: u32 = 3;
+    /// More would be none.
+    pub const MAX: u32 = 1_000;
+}
+
+impl fmt::Display for LockAfter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LockAfter::Off => f.write_str("off"),
+            LockAfter::Failures(count) => count.fmt(f),
+        }
+    }
+}
+
+impl FromStr for LockAfter {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        if text == "off" {
+            return Ok(LockAfter::Off);
+        }
+        let count: Option<NonZeroU32> = text.parse().ok();
+        let count = count.filter(|count| (LockAfter::MIN..=LockAfter::MAX).contains(&count.get()));
+        count.map(LockAfter::Failures).ok_or_else(|| {
+            let remedy = format!("use off, or a number from {} to {}", LockAfter::MIN, LockAfter::MAX);
+            Error::argument(format!("{text:?} is no number of wrong passwords"), remedy)
+        })
+    }
+}
+
+/// How long a user stays locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockFor(Duration);
+
+impl LockFor {
+    /// As long as wrong passwords are remembered.
+    const DEFAULT: Duration = Duration::from_secs(15 * 60);
+    const MIN: Duration = Duration::from_secs(60);
+    const MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+    /// The time.
+    pub fn duration(self) -> Duration {
+        self.0
+    }
+}
+
+impl Default for LockFor {
+    fn default() -> Self {
+        LockFor(LockFor::DEFAULT)
+    }
+}
+
+impl fmt::Display for LockFor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&span::to_text(self.0))
+    }
+}
+
+impl FromStr for LockFor {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        span::parse(text).filter(|time| (LockFor::MIN..=LockFor::MAX).contains(time)).map(LockFor).ok_or_else(|| {
+            Error::argument(
+                format!("{text:?} is no time that a lock may last"),
+                "use a time from 1m to 24h, such as 30m",
+            )
+        })
+    }
+}
+
+impl StoredSettings {
+    /// When users are locked, for the server.
+    pub(crate) fn lock(&self) -> Option<LockRule> {
+        match self.lock_after {
+            LockAfter::Off => None,
+            LockAfter::Failures(after) => Some(LockRule { after, lasting: self.lock_for.0 }),
+        }
+    }
+}
+
 impl Dialect {
     const ALL: [Dialect; 5] = [Dialect::Smb202, Dialect::Smb210, Dialect::Smb300, Dialect::Smb302, Dialect::Smb311];
 
@@ -234,7 +340,7 @@ impl StoredSettings {
     }
 
     /// Those that somebody may set, as they are.
-    pub fn each(&self) -> [Setting; 9] {
+    pub fn each(&self) -> [Setting; 11] {
         [
             Setting::Listen(self.listen.clone()),
             Setting::Signing(self.signing),
@@ -245,6 +351,8 @@ impl StoredSettings {
             Setting::Advertise(self.advertise.clone()),
             Setting::OwnAddresses(self.own_addresses),
             Setting::Anonymous(self.anonymous),
+            Setting::LockAfter(self.lock_after),
+            Setting::LockFor(self.lock_for),
         ]
     }
 }
@@ -301,7 +409,9 @@ fn check_count(setting: &Setting) -> Result<(), Error> {
         | Setting::ChannelsMax(_)
         | Setting::BusyPoll(_)
         | Setting::OwnAddresses(_)
-        | Setting::Anonymous(_) => 0,
+        | Setting::Anonymous(_)
+        | Setting::LockAfter(_)
+        | Setting::LockFor(_) => 0,
     };
     if count <= ADDRESSES_MAX {
         return Ok(());
@@ -365,6 +475,8 @@ pub(super) fn read(connection: &Connection) -> Result<StoredSettings, Error> {
             Some("reauthentication") => Anonymous::Reauthentication,
             Some(_) => return Err(wrong("anonymous")),
         },
+        lock_after: text("lock_after")?.map_or(Ok(LockAfter::Off), |text| text.parse())?,
+        lock_for: text("lock_for")?.map_or(Ok(LockFor::default()), |text| text.parse())?,
         server_name: text("server_name")?.filter(|name| !name.is_empty()),
         machine_sid: text("machine_sid")?.and_then(|text| numbers(&text)).ok_or_else(|| wrong("machine_sid"))?,
         server_guid: text("server_guid")?.and_then(|text| unhex(&text)).ok_or_else(|| wrong("server_guid"))?,

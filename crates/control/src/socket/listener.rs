@@ -21,7 +21,7 @@ use tracing::{info, warn};
 use super::{PART_MAX, REQUEST_BYTES_MAX, Reply, Request};
 use crate::problems::hanging;
 use crate::reload::reload;
-use crate::views::{BusyFile, Interface, OpenFile, Session, Status};
+use crate::views::{BusyFile, Interface, LockedUser, OpenFile, Session, Status};
 use crate::{By, Control, DataFolder, Error, Operations, SettingView, counters};
 
 /// Files that are told of as the busiest.
@@ -237,6 +237,10 @@ impl Desk {
                 reply(stream, Ok(files.collect::<Vec<_>>()))
             }
             Request::Why { about } => reply(stream, self.facts.explain.why(about.as_deref())),
+            Request::LockedUsers => reply_in_parts(stream, admin.locked_users().into_iter().map(LockedUser::from)),
+            Request::UnlockUser { relative_id } => {
+                reply(stream, Ok(self.operations.unlock_user(By::Command, *relative_id)))
+            }
             Request::CloseSession { id } => reply(stream, self.operations.close_session(By::Command, *id)),
             Request::CloseOpen { id } => reply(stream, self.operations.close_open(By::Command, *id)),
         }
@@ -271,6 +275,7 @@ impl Desk {
             page: self.facts.page.as_ref().map(SocketAddr::to_string),
             sessions: self.admin.session_count(),
             opens: self.admin.open_count(),
+            locked_users: self.admin.locked_users().len(),
             connections: self.admin.connections(),
             silent_shards,
             problems: [control.problems(), &hanging].concat(),

@@ -54,6 +54,13 @@ pub enum Request {
         /// A share's name or a session's number; `None` for the share that suffers most.
         about: Option<String>,
     },
+    /// Answered with the [`LockedUser`](crate::LockedUser)s, in parts.
+    LockedUsers,
+    /// Unlock a user. Answered with true where it was locked.
+    UnlockUser {
+        /// The last number of its SID.
+        relative_id: u32,
+    },
     /// End a session. Answered with nothing.
     CloseSession {
         /// Its number.

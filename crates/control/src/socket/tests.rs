@@ -15,8 +15,8 @@ use parking_lot::{Condvar, Mutex};
 use serde_json::{Value, json};
 use server::admin::{
     Admin, AuditCounts, Authentication, BreakView, ChannelView, Configuration, CountersRow, CountersView, Counts,
-    Events, FileView, InterfaceView, MemoryUse, Multichannel, OpenView, Protection, Scope, SessionView, ShareView,
-    Views,
+    Events, FileView, InterfaceView, LockedView, MemoryUse, Multichannel, OpenView, Protection, Scope, SessionView,
+    ShareView, Views,
 };
 use tempfile::TempDir;
 
@@ -127,6 +127,14 @@ impl Admin for Remembering {
 
     fn silent_shards(&self, _: Duration) -> Vec<usize> {
         vec![1]
+    }
+
+    fn locked_users(&self) -> Vec<LockedView> {
+        vec![LockedView { relative_id: 1001, left: Duration::from_millis(90_500) }]
+    }
+
+    fn unlock_user(&self, relative_id: u32) -> bool {
+        relative_id == 1001
     }
 
     fn replace(&self, configuration: Configuration) {

@@ -172,6 +172,15 @@ pub fn status_name(status: u32) -> Option<String> {
     wire::status::Status(status).name().map(|name| format!("STATUS_{name}"))
 }
 
+/// A user that is locked, after too many wrong passwords.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockedView {
+    /// The last number of its SID.
+    pub relative_id: u32,
+    /// For so long.
+    pub left: Duration,
+}
+
 /// Views that are made one by one, as they are asked for: who looks at many holds few, and who takes long over it keeps nothing open.
 pub type Views<'a, T> = Box<dyn Iterator<Item = T> + 'a>;
 
@@ -222,6 +231,12 @@ pub trait Admin: Send + Sync {
 
     /// How many opens there are.
     fn open_count(&self) -> usize;
+
+    /// The users that are locked, by the last numbers of their SIDs.
+    fn locked_users(&self) -> Vec<LockedView>;
+
+    /// Unlocks a user by the last number of its SID. False where it was not locked.
+    fn unlock_user(&self, relative_id: u32) -> bool;
 
     /// Ends a session with all its channels (MS-SMB2 3.3.4.12). False where there is none of that id.
     fn close_session(&self, id: u64) -> bool;

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use secure::seal::Cipher;
 use secure::sign::SigningAlgorithm;
 
 use crate::admin::{
-    Admin, BREAKS_MAX, BreakView, ChannelView, FileView, InterfaceView, MemoryUse, OpenView, Protection, SessionView,
-    ShareView, Views,
+    Admin, BREAKS_MAX, BreakView, ChannelView, FileView, InterfaceView, LockedView, MemoryUse, OpenView, Protection,
+    SessionView, ShareView, Views,
 };
 use crate::resource::pool::Waiting;
 use crate::state::audit::{AuditCounts, AuditEnd};
@@ -17,6 +17,7 @@ use crate::state::caching::{ACKNOWLEDGE_WITHIN, Unacknowledged};
 use crate::state::configuration::{Configuration, Multichannel, Share};
 use crate::state::counters::{Api, CountersView, Counts, Sum};
 use crate::state::durable::Parting;
+use crate::state::lockout::LockedUser;
 use crate::state::multichannel;
 use crate::state::open::{Open, Target};
 use crate::state::open_id::OpenId;
@@ -94,6 +95,17 @@ impl Admin for Arc<Shared> {
         self.sessions.all().iter().map(|session| session.open_count()).sum::<usize>() + self.durables.count()
     }
 
+    fn locked_users(&self) -> Vec<LockedView> {
+        let view = |user: LockedUser| LockedView { relative_id: user.relative_id, left: user.left };
+        let mut locked: Vec<_> = self.lockout.locked(now()).into_iter().map(view).collect();
+        locked.sort_unstable_by_key(|user| user.relative_id);
+        locked
+    }
+
+    fn unlock_user(&self, relative_id: u32) -> bool {
+        self.lockout.unlock(relative_id, now())
+    }
+
     fn close_session(&self, id: u64) -> bool {
         match self.sessions.find(SessionId(id)) {
             Some(session) => {
@@ -120,6 +132,7 @@ impl Shared {
     pub(crate) fn follow_estate(self: &Arc<Self>) {
         let configuration = self.configuration.load_full();
         self.polling.set(configuration.settings.busy_poll);
+        self.lockout.follow(&configuration);
         self.principals.store(Arc::new(Principals::of(&configuration)));
         for session in self.sessions.all() {
             match session.follow(&configuration) {
@@ -140,6 +153,10 @@ impl Shared {
         opens.iter().for_each(|open| open.end.say(AuditEnd::Configuration));
         self.close_on_pool(opens);
     }
+}
+
+fn now() -> Instant {
+    tokio::time::Instant::now().into_std()
 }
 
 fn view_session(server: &Shared, session: &Session) -> SessionView {

@@ -6,6 +6,8 @@ mod bind;
 #[cfg(test)]
 mod bind_tests;
 #[cfg(test)]
+mod lock_tests;
+#[cfg(test)]
 mod previous_tests;
 #[cfg(test)]
 mod throttle_tests;
@@ -30,6 +32,7 @@ use crate::state::audit::AuditEnd;
 use crate::state::configuration::{Anonymous, Configuration, Principal, Sealing, Signing, Standing};
 use crate::state::counters::happened;
 use crate::state::durable::Parting;
+use crate::state::lockout::{Candidate, Failed};
 use crate::state::login_throttle::{Attempt, TooMany};
 use crate::state::refusal::Refusal;
 use crate::state::session::{Session, Setup};
@@ -68,10 +71,15 @@ pub(crate) async fn handle(context: &Context, message: &[u8]) -> Outcome {
     if let Some(user) = named.as_deref().filter(|_| configuration.audits_sign_in(None)) {
         context.in_flight.note_claimed_user(user);
     }
+    let lockout = &context.server().lockout;
+    let candidate = named.as_deref().and_then(|user| lockout.candidate(&configuration, user));
+    check_lock(context, candidate.as_ref(), named.as_deref())?;
     let attempt = match &named {
         Some(user) => Some(take_turn(context, user).await?),
         None => None,
     };
+    // From here on nothing is waited for until it is judged: threads at the same moment are all that can come past the last attempt.
+    check_lock(context, candidate.as_ref(), named.as_deref())?;
     match setup.step(request.security_buffer, &configuration, server_challenge) {
         Ok(Step::Continue(token)) => {
             context.connection.setups.borrow_mut().insert(id, setup);
@@ -85,6 +93,7 @@ pub(crate) async fn handle(context: &Context, message: &[u8]) -> Outcome {
             if let Some(attempt) = attempt {
                 context.server().login_throttle.succeeded(attempt, Instant::now().into_std());
             }
+            candidate.iter().for_each(|candidate| lockout.succeeded(candidate));
             let principal = principal(&configuration, &authenticated.identity).ok_or(Status::LOGON_FAILURE)?;
             if let Err((status, reason)) = may_sign_in(principal) {
                 tell_refusal(context, &principal.name, reason);
@@ -108,6 +117,7 @@ pub(crate) async fn handle(context: &Context, message: &[u8]) -> Outcome {
         },
         Err(failure) => {
             tell_refusal(context, named.as_deref().unwrap_or(""), &failure.to_string());
+            candidate.iter().for_each(|candidate| count_failure(context, &configuration, candidate, failure));
             Err(setup.fail(context, failure).into())
         }
     }
@@ -119,6 +129,29 @@ fn may_sign_in(principal: &Principal) -> Result<(), (Status, &'static str)> {
         Standing::Good => Ok(()),
         Standing::Disabled => Err((Status::ACCOUNT_DISABLED, "the user is disabled")),
         Standing::Expired => Err((Status::ACCOUNT_EXPIRED, "the user has expired")),
+    }
+}
+
+/// Refuses who is locked, whatever the password.
+fn check_lock(context: &Context, candidate: Option<&Candidate>, user: Option<&str>) -> Result<(), Status> {
+    let now = Instant::now().into_std();
+    if !candidate.is_some_and(|candidate| context.server().lockout.is_locked(candidate, now)) {
+        return Ok(());
+    }
+    tell_refusal(context, user.unwrap_or_default(), "too many wrong passwords have locked it");
+    Err(Status::ACCOUNT_LOCKED_OUT)
+}
+
+/// Counts a wrong password, and tells the log where that has locked a user.
+fn count_failure(context: &Context, configuration: &Configuration, candidate: &Candidate, failure: LogonFailure) {
+    if !matches!(failure, LogonFailure::WrongPassword | LogonFailure::UnknownUser) {
+        return;
+    }
+    if context.server().lockout.failed(candidate, Instant::now().into_std()) == Failed::LockedUser
+        && let Some(principal) = candidate.principal(configuration)
+    {
+        let (user, account, seconds) = (&principal.name, &principal.account, candidate.lasting().as_secs());
+        tracing::warn!(name: "user_locked", peer = %context.connection.peer, user, account, seconds, "a user is locked: too many wrong passwords");
     }
 }
 

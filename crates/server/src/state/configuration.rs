@@ -2,7 +2,9 @@
 
 use std::fmt;
 use std::net::IpAddr;
+use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use busy_poll::Polling;
 pub use secure::Secret;
@@ -155,6 +157,18 @@ pub struct Settings {
     pub anonymous: Anonymous,
     /// How long a shard that has nothing to do looks for more before it sleeps.
     pub busy_poll: Polling,
+    /// When users are locked; `None` for never.
+    pub lock: Option<LockRule>,
+}
+
+/// Users are locked after so many wrong passwords, without a right one and without a quarter of an hour between them. Accounts never are: nobody guesses their
+/// keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockRule {
+    /// Wrong passwords.
+    pub after: NonZeroU32,
+    /// How long a lock lasts.
+    pub lasting: Duration,
 }
 
 /// The addresses that clients with several channels are told of (MS-SMB2 2.2.32.5).

@@ -20,12 +20,12 @@ use parking_lot::Mutex;
 use crate::resource::address::AddressPrefix;
 
 /// Failures are forgotten after this long without one.
-const FORGET_AFTER: Duration = Duration::from_secs(15 * 60);
+pub(super) const FORGET_AFTER: Duration = Duration::from_secs(15 * 60);
 /// The longest that an attempt waits for its turn; one that would have to wait longer is refused unjudged. Clients give up after
 /// ten seconds or more, and after five they would be told that it takes time.
 const WAIT_MAX: Duration = Duration::from_secs(4);
 /// Characters of a name that are looked at: Windows has no longer ones (UNLEN).
-const NAME_CHARS_MAX: usize = 256;
+pub(super) const NAME_CHARS_MAX: usize = 256;
 /// Entries of one set of a table; a key has its place in one set.
 const WAYS: usize = 4;
 /// Sets of failures: 8,192 entries in 384 KiB.
@@ -124,21 +124,21 @@ impl LoginThrottle {
 
 /// What is known of one key. Times count from when the server began.
 #[derive(Clone, Copy, Default)]
-struct Entry {
-    key: u64,
-    failed: u32,
-    last: Duration,
+pub(super) struct Entry {
+    pub(super) key: u64,
+    pub(super) failed: u32,
+    pub(super) last: Duration,
     /// When the next attempt is judged that is not free.
-    next: Duration,
+    pub(super) next: Duration,
 }
 
 /// A table of fixed size. A new entry takes the place of that in its set which matters least: it had to wait least, longest ago.
-struct Table {
+pub(super) struct Table {
     entries: Vec<[Entry; WAYS]>,
 }
 
 impl Table {
-    fn new(sets: usize) -> Self {
+    pub(super) fn new(sets: usize) -> Self {
         Table { entries: vec![[Entry::default(); WAYS]; sets] }
     }
 
@@ -147,7 +147,7 @@ impl Table {
         &mut self.entries[(key % sets) as usize]
     }
 
-    fn find(&mut self, key: u64) -> Option<Entry> {
+    pub(super) fn find(&mut self, key: u64) -> Option<Entry> {
         self.set(key).iter().find(|entry| entry.key == key).copied()
     }
 
@@ -157,7 +157,7 @@ impl Table {
         known.unwrap_or(Entry { key, failed: 0, last: now, next: now })
     }
 
-    fn put(&mut self, entry: Entry) {
+    pub(super) fn put(&mut self, entry: Entry) {
         let set = self.set(entry.key);
         let place = set.iter().position(|known| known.key == entry.key);
         let place = place.or_else(|| (0..WAYS).min_by_key(|at| (set[*at].next, set[*at].last)));

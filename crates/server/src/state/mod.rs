@@ -30,6 +30,7 @@ pub(crate) mod in_use;
 pub(crate) mod interfaces;
 pub(crate) mod lock_sequences;
 pub(crate) mod lock_wait;
+pub(crate) mod lockout;
 pub(crate) mod locks;
 pub(crate) mod login_throttle;
 pub(crate) mod mailbox;

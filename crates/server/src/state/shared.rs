@@ -20,6 +20,7 @@ use crate::state::descriptors::Descriptors;
 use crate::state::durable::Durables;
 use crate::state::files::FileTable;
 use crate::state::interfaces::Interfaces;
+use crate::state::lockout::Lockout;
 use crate::state::login_throttle::LoginThrottle;
 use crate::state::notify::Watches;
 use crate::state::open::Open;
@@ -55,6 +56,8 @@ pub(crate) struct Shared {
     /// Places for listings that begin beside everybody's short work.
     pub(crate) short_listings: Semaphore,
     pub(crate) login_throttle: LoginThrottle,
+    /// Who has been given too many wrong passwords.
+    pub(crate) lockout: Lockout,
     pub(crate) budgets: Budgets,
     pub(crate) unsendable: Unsendable,
     pub(crate) strangers: Arc<Strangers>,
@@ -102,6 +105,7 @@ impl Shared {
             long_work: Pool::for_long_work(cores),
             short_listings: Semaphore::new(SHORT_LISTINGS),
             login_throttle: LoginThrottle::new(tokio::time::Instant::now().into_std()),
+            lockout: Lockout::new(tokio::time::Instant::now().into_std()),
             unsendable: Unsendable::default(),
             strangers: Strangers::new(capacity.connections, budgets.strangers()),
             budgets,

@@ -6,8 +6,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use server::admin::{
     Admin, AuditCounts, Authentication, BreakView, Configuration, CountersRow, CountersView, Counts, Events, FileView,
-    InterfaceView, MemoryUse, Multichannel, OpenView, Protection, Rate, Scope, SessionView, ShareRates, ShareView,
-    StoreWait, Views,
+    InterfaceView, LockedView, MemoryUse, Multichannel, OpenView, Protection, Rate, Scope, SessionView, ShareRates,
+    ShareView, StoreWait, Views,
 };
 
 /// Its shares have been used for so many.
@@ -102,6 +102,14 @@ impl Admin for Fake {
 
     fn open_count(&self) -> usize {
         0
+    }
+
+    fn locked_users(&self) -> Vec<LockedView> {
+        Vec::new()
+    }
+
+    fn unlock_user(&self, _: u32) -> bool {
+        false
     }
 
     fn close_session(&self, id: u64) -> bool {

@@ -49,6 +49,7 @@ pub(crate) fn configuration(store: Arc<dyn Store>) -> Configuration {
         advertise: Advertise::default(),
         anonymous: Anonymous::default(),
         busy_poll: Polling::Thrifty,
+        lock: None,
     };
     Configuration {
         principals: vec![user(USER, 1001), user(OTHER_USER, 1002), user(THIRD_USER, 1003)],
