@@ -152,6 +152,7 @@ fn shares(before: &Snapshot, now: &Snapshot) {
             ("sealed", earlier.seal_required != share.seal_required),
             ("continuous", earlier.continuous != share.continuous),
             ("access-based", earlier.access_based != share.access_based),
+            ("hosts", earlier.hosts != share.hosts),
             ("belief", earlier.belief != share.belief),
             ("modes", earlier.modes != share.modes),
             ("comment", earlier.comment != share.comment),
@@ -162,7 +163,7 @@ fn shares(before: &Snapshot, now: &Snapshot) {
             info!(name: "share_changed", share = share.name, what, "a share was changed");
         }
         if before.rights.get(&share.id) != now.rights.get(&share.id) {
-            info!(name: "share_rights_changed", share = share.name, "other users and groups may connect to a share, or may do something else there");
+            info!(name: "share_rights_changed", share = share.name, "other users, groups or hosts may connect to a share, or may do something else there");
         }
         if earlier.audit != share.audit {
             let (from, to) = (earlier.audit, share.audit);

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use server::admin::{
-    Account, Advertise, AdvertisedAddress, Anonymous, AuditClasses, Configuration, Group, OwnAddresses, Principal,
-    PrincipalKind, Sealing, Settings, Share, Signing, Standing, nt_hash,
+    Account, Advertise, AdvertisedAddress, Anonymous, AuditClasses, Configuration, Group, HostsAllowed, OwnAddresses,
+    Principal, PrincipalKind, Sealing, Settings, Share, Signing, Standing, nt_hash,
 };
 use tracing::{info, warn};
 
@@ -368,6 +368,7 @@ pub fn first_start(catalog: &mut Catalog, folder: &DataFolder) -> Result<(), Err
         seal_required: false,
         continuous: false,
         access_based: false,
+        hosts: HostsAllowed::Any,
         audit: AuditClasses::NONE,
         belief: BeliefChanges::default(),
         modes: Modes::default(),

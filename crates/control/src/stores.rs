@@ -294,7 +294,7 @@ mod tests {
     use std::path::Path;
 
     use parking_lot::Condvar;
-    use server::admin::AuditClasses;
+    use server::admin::{AuditClasses, HostsAllowed};
 
     use super::*;
     use crate::ShareLimits;
@@ -408,6 +408,7 @@ mod tests {
             seal_required: false,
             continuous: false,
             access_based: false,
+            hosts: HostsAllowed::Any,
             audit: AuditClasses::NONE,
             belief: Belief::default(),
             modes: Modes::default(),

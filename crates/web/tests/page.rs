@@ -317,6 +317,7 @@ fn accounts_and_shares_are_offered_what_they_can_have() {
         seal_required: false,
         continuous: false,
         access_based: false,
+        hosts: Default::default(),
         audit: Default::default(),
         belief: Default::default(),
         modes: Default::default(),

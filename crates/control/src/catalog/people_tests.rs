@@ -1,10 +1,10 @@
 //! Users, groups and the rights of both on shares.
 
 use jiff::{SignedDuration, Timestamp};
-use server::admin::{ShareRight, ShareRights, Standing};
+use server::admin::{HostsAllowed, ShareRight, ShareRights, Standing};
 
 use super::tests::{account, place, ram, share, user};
-use super::{Catalog, Grantee, NewShare, UserChanges};
+use super::{Catalog, Grantee, NewShare, ShareChanges, UserChanges};
 use crate::{Fault, UserName};
 
 /// A catalog with two accounts, `studio` with two users and `other` with one.
@@ -62,6 +62,23 @@ fn who_is_in_a_group_already_needs_no_room_in_it() {
     catalog.connection.execute_batch(fill).unwrap();
     catalog.add_members(&user("staff"), &users(&["alice"])).unwrap();
     assert_eq!(catalog.add_members(&user("staff"), &users(&["bob"])).unwrap_err().fault(), Fault::Conflict);
+}
+
+#[test]
+fn a_share_is_for_the_hosts_that_it_names_and_for_none_where_they_make_no_sense() {
+    let (_place, mut catalog) = people();
+    let hosts: HostsAllowed = "192.0.2.0/24,2001:db8::/32".parse().unwrap();
+    catalog.create_share(&NewShare { hosts: hosts.clone(), ..ram("files") }).unwrap();
+    assert_eq!(rights(&mut catalog).hosts, hosts);
+    let changes = ShareChanges { read_only: Some(true), ..ShareChanges::default() };
+    assert_eq!(catalog.update_share(&share("files"), &changes).unwrap().hosts, hosts, "what is not named stays");
+    let changes = ShareChanges { hosts: Some(HostsAllowed::Any), ..ShareChanges::default() };
+    catalog.update_share(&share("files"), &changes).unwrap();
+    assert_eq!(rights(&mut catalog).hosts, HostsAllowed::Any);
+    catalog.connection.execute("UPDATE share SET hosts = '192.0.2.0'", []).unwrap();
+    assert_eq!(rights(&mut catalog).hosts.to_string(), "192.0.2.0/32");
+    catalog.connection.execute("UPDATE share SET hosts = 'everywhere'", []).unwrap();
+    assert!(catalog.snapshot().is_err() && catalog.shares().is_err());
 }
 
 #[test]
@@ -151,14 +168,14 @@ fn the_first_right_by_name_closes_a_share_and_nothing_opens_it_again_but_a_word(
     let granted = catalog.grant(&files, &named("alice"), ShareRight::Change).unwrap();
     assert!(granted.closed);
     let alice = catalog.user(&user("alice")).unwrap().relative_id;
-    let only_alice = ShareRights { everyone: None, granted: vec![(alice, ShareRight::Change)] };
+    let only_alice = ShareRights { granted: vec![(alice, ShareRight::Change)], ..ShareRights::default() };
     assert_eq!(rights(&mut catalog), only_alice);
     assert!(!catalog.grant(&files, &named("ALICE"), ShareRight::Read).unwrap().closed);
     assert_eq!(rights(&mut catalog).granted, [(alice, ShareRight::Read)]);
     catalog.remove_user(&user("alice")).unwrap();
     assert_eq!(rights(&mut catalog), ShareRights::default(), "who was the last leaves it closed");
     catalog.grant(&files, &named("everyone"), ShareRight::Read).unwrap();
-    assert_eq!(rights(&mut catalog), ShareRights { everyone: Some(ShareRight::Read), granted: Vec::new() });
+    assert_eq!(rights(&mut catalog), ShareRights { everyone: Some(ShareRight::Read), ..ShareRights::default() });
     let granted = catalog.grant(&files, &named("bob"), ShareRight::Full).unwrap();
     assert!(!granted.closed, "what was granted to everybody stays");
     let shown: Vec<_> = granted.grants.iter().map(|grant| (grant.who.as_str(), grant.right)).collect();

@@ -6,7 +6,7 @@ use super::data_place;
 use crate::Error;
 
 /// Every step ever taken. A published step never changes; what is new is a step at the end.
-const STEPS: [&str; 13] = [
+const STEPS: [&str; 14] = [
     "
     CREATE TABLE setting (
         name TEXT PRIMARY KEY,
@@ -125,6 +125,8 @@ const STEPS: [&str; 13] = [
     "UPDATE share SET folder = substr(folder, length(data.path) + 2)
      FROM (SELECT CAST(path AS TEXT) AS path FROM temp.data_folder) AS data
      WHERE substr(share.folder, 1, length(data.path) + 1) = data.path || '/'",
+    // From where a share may be used; from everywhere where nothing is said.
+    "ALTER TABLE share ADD COLUMN hosts TEXT",
 ];
 
 /// The version that this program's catalogs have.

@@ -7,7 +7,7 @@ use server::admin::{ShareRight, ShareRights};
 
 use super::principals::{self, Kind};
 use super::settings::wrong_in;
-use super::{Catalog, shares};
+use super::{Catalog, share_rows, shares};
 use crate::{Error, ShareName, UserName};
 
 /// Rights on one server.
@@ -160,11 +160,12 @@ fn grants(connection: &Connection, share: &shares::ShareRecord) -> Result<Grants
 /// The rights of all shares, by their numbers.
 pub(super) fn all(connection: &Connection) -> Result<HashMap<i64, ShareRights>, Error> {
     let mut rights = HashMap::new();
-    let mut select = connection.prepare("SELECT id, everyone FROM share")?;
+    let mut select = connection.prepare("SELECT id, everyone, hosts FROM share")?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
         let everyone = said_of_everyone(row.get(1)?)?.unwrap_or(Some(BEFORE_ANY));
-        rights.insert(row.get(0)?, ShareRights { everyone, granted: Vec::new() });
+        let hosts = share_rows::hosts(row.get(2)?)?;
+        rights.insert(row.get(0)?, ShareRights { everyone, granted: Vec::new(), hosts });
     }
     let mut select =
         connection.prepare("SELECT share, principal, granted FROM share_right ORDER BY share, principal")?;

@@ -4,6 +4,7 @@ use std::num::NonZeroU64;
 use std::path::Path;
 
 use rusqlite::{Connection, Row, Transaction, named_params, params};
+use server::admin::HostsAllowed;
 use store::UnixOwner;
 
 use super::settings::wrong_in;
@@ -42,7 +43,7 @@ pub(super) fn provisioned_sum(connection: &Connection, account: &str, but: &str)
 fn select(which: &str) -> String {
     format!(
         "SELECT share.id, share.name, account.name AS account, folder, ram_bytes, quota_gib, read_only, seal_required,
-                comment, continuous, access_based, audit, believed_ms, file_mode, directory_mode, unix_uid, unix_gid,
+                comment, continuous, access_based, audit, believed_ms, hosts, file_mode, directory_mode, unix_uid, unix_gid,
                 iops_max, mibps_max, user_iops_max, user_mibps_max,
                 model, gib, iops, mibps, gib_increased, iops_increased, mibps_increased
          FROM share JOIN account ON account.relative_id = share.account
@@ -70,6 +71,7 @@ fn record(row: &Row<'_>, data: &Path) -> Result<ShareRecord, Error> {
         continuous: row.get("continuous")?,
         access_based: row.get("access_based")?,
         audit: row.get::<_, String>("audit")?.parse().map_err(|_| wrong_in("share", "audit"))?,
+        hosts: hosts(row.get("hosts")?)?,
         belief: belief::of_milliseconds(row.get("believed_ms")?),
         modes: Modes { file: row.get("file_mode")?, directory: row.get("directory_mode")?, owner: owner(row)? },
         provisioned: provisioned(row)?,
@@ -80,6 +82,12 @@ fn record(row: &Row<'_>, data: &Path) -> Result<ShareRecord, Error> {
             user_mibps_max: row.get("user_mibps_max")?,
         },
     })
+}
+
+/// What the column says of hosts. What makes no sense is an error, and never everywhere.
+pub(super) fn hosts(text: Option<String>) -> Result<HostsAllowed, Error> {
+    let Some(text) = text else { return Ok(HostsAllowed::Any) };
+    text.parse().map_err(|_| wrong_in("share", "hosts"))
 }
 
 fn owner(row: &Row<'_>) -> Result<Option<UnixOwner>, Error> {
@@ -145,7 +153,7 @@ pub(super) fn update(transaction: &Transaction<'_>, share: &ShareRecord) -> Resu
                           quota_gib = :quota_gib, read_only = :read_only, seal_required = :seal_required,
                           comment = :comment, continuous = :continuous, access_based = :access_based,
                           audit = :audit,
-                          believed_ms = :believed_ms,
+                          believed_ms = :believed_ms, hosts = :hosts,
                           iops_max = :iops_max, mibps_max = :mibps_max,
                           user_iops_max = :user_iops_max, user_mibps_max = :user_mibps_max
          WHERE id = :id",
@@ -162,6 +170,7 @@ pub(super) fn update(transaction: &Transaction<'_>, share: &ShareRecord) -> Resu
             ":access_based": share.access_based,
             ":audit": share.audit.to_string(),
             ":believed_ms": belief::to_milliseconds(share.belief),
+            ":hosts": (share.hosts != HostsAllowed::Any).then(|| share.hosts.to_string()),
             ":iops_max": share.limits.iops_max,
             ":mibps_max": share.limits.mibps_max,
             ":user_iops_max": share.limits.user_iops_max,

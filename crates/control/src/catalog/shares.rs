@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use jiff::Timestamp;
 use rusqlite::{Connection, Transaction};
-use server::admin::AuditClasses;
+use server::admin::{AuditClasses, HostsAllowed};
 use store::{Belief, UnixOwner};
 
 use super::share_rows::{all, find, insert, update};
@@ -48,6 +48,8 @@ pub struct NewShare {
     pub continuous: bool,
     /// List only what the reader may read.
     pub access_based: bool,
+    /// From where it may be used.
+    pub hosts: HostsAllowed,
     /// What of it is audited.
     pub audit: AuditClasses,
     /// How long a folder's files are believed to be as they are known, where that is not the default.
@@ -81,6 +83,8 @@ pub struct ShareRecord {
     pub continuous: bool,
     /// List only what the reader may read.
     pub access_based: bool,
+    /// From where it may be used.
+    pub hosts: HostsAllowed,
     /// What of it is audited.
     pub audit: AuditClasses,
     /// How long its files are believed to be as they are known, where nobody tells of changes. Nobody else changes a RAM disk.
@@ -112,6 +116,8 @@ pub struct ShareChanges {
     pub continuous: Option<bool>,
     /// List only what the reader may read, or everything.
     pub access_based: Option<bool>,
+    /// From where it may be used from now on.
+    pub hosts: Option<HostsAllowed>,
     /// What of it is audited from now on.
     pub audit: Option<AuditClasses>,
     /// How long a folder's files are believed to be as they are known.
@@ -274,6 +280,7 @@ fn record_of(
         seal_required: new.seal_required,
         continuous: new.continuous,
         access_based: new.access_based,
+        hosts: new.hosts.clone(),
         audit: new.audit,
         belief,
         modes: new.modes,
@@ -303,6 +310,7 @@ fn apply(changes: &ShareChanges, share: &mut ShareRecord) -> Result<(), Error> {
     }
     share.continuous = changes.continuous.unwrap_or(share.continuous);
     share.access_based = changes.access_based.unwrap_or(share.access_based);
+    changes.hosts.iter().for_each(|hosts| share.hosts.clone_from(hosts));
     share.audit = changes.audit.unwrap_or(share.audit);
     share.belief = changes.belief.over(&share.source, share.belief)?;
     share.limits = share.limits.changed(changes.limits);

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use base64::Engine;
-use server::admin::{AuditClass, AuditClasses, Multichannel};
+use server::admin::{AuditClass, AuditClasses, HostsAllowed, Multichannel};
 use tempfile::TempDir;
 
 use super::*;
@@ -41,6 +41,7 @@ pub(crate) fn ram(name: &str) -> NewShare {
         seal_required: false,
         continuous: false,
         access_based: false,
+        hosts: HostsAllowed::Any,
         audit: AuditClasses::NONE,
         belief: BeliefChanges::default(),
         modes: Modes::default(),

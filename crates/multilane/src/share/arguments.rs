@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand};
 use control::{AccountName, BelievedFor, Error, Grantee, ShareName, UnixOwner};
-use server::admin::{AuditClass, AuditClasses, ShareRight, UnknownClass, UnknownRight};
+use server::admin::{AuditClass, AuditClasses, HostsAllowed, ShareRight, UnknownClass, UnknownRight};
 use uzers::{User, get_group_by_name, get_user_by_name, get_user_by_uid};
 
 use super::provision::{CHANGES, ProvisionChange, ProvisionCreate};
@@ -117,6 +117,10 @@ pub(crate) struct ShareCreate {
     #[arg(long)]
     pub(crate) access_based: bool,
 
+    /// From where it may be used: addresses and networks such as 192.0.2.0/24,2001:db8::/32 [default: any]
+    #[arg(long, value_name = "CIDR[,CIDR]|any", value_parser = control::parse_hosts)]
+    pub(crate) hosts_allow: Option<HostsAllowed>,
+
     /// What goes to the audit log: read, write, delete, security and sign-in with commas between them, or none [default: none]
     #[arg(long, value_name = "CLASSES", value_parser = audit)]
     pub(crate) audit: Option<AuditClasses>,
@@ -163,7 +167,7 @@ pub(crate) enum Protocol {
 }
 
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("change").args(["new_name", "path", "quota", "read_only", "seal", "continuous", "access_based", "audit", "exclusive", "believed", "comment"]).args(CHANGES).required(true).multiple(true))]
+#[command(group = ArgGroup::new("change").args(["new_name", "path", "quota", "read_only", "seal", "continuous", "access_based", "hosts_allow", "audit", "exclusive", "believed", "comment"]).args(CHANGES).required(true).multiple(true))]
 pub(crate) struct ShareUpdate {
     /// Its name
     pub(crate) name: ShareName,
@@ -199,6 +203,10 @@ pub(crate) struct ShareUpdate {
     /// List only what the reader may read, or everything
     #[arg(long, value_name = "on|off", num_args = 0..=1, default_missing_value = "on")]
     pub(crate) access_based: Option<Switch>,
+
+    /// From where it may be used from now on, also by who is connected: addresses and networks such as 192.0.2.0/24,2001:db8::/32, or any
+    #[arg(long, value_name = "CIDR[,CIDR]|any", value_parser = control::parse_hosts)]
+    pub(crate) hosts_allow: Option<HostsAllowed>,
 
     /// What goes to the audit log from now on: read, write, delete, security and sign-in with commas between them, or none
     #[arg(long, value_name = "CLASSES", value_parser = audit)]

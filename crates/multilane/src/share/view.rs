@@ -24,6 +24,8 @@ pub(crate) struct Shown {
     seal_required: bool,
     continuous: bool,
     access_based: bool,
+    /// From where it may be used: networks with commas between them, or `any`.
+    hosts_allow: String,
     /// What of it goes to the audit log.
     audit: Vec<&'static str>,
     /// Nobody but the server changes its files.
@@ -91,6 +93,7 @@ pub(crate) fn shown(share: ShareRecord, known: &Known) -> Shown {
         seal_required: share.seal_required,
         continuous: share.continuous,
         access_based: share.access_based,
+        hosts_allow: share.hosts.to_string(),
         audit: AuditClass::ALL.into_iter().filter(|class| share.audit.contains(*class)).map(AuditClass::name).collect(),
         exclusive: share.belief == Belief::Lasting,
         believed_ms: match share.belief {
@@ -226,6 +229,7 @@ pub(crate) fn description(share: &Shown) -> String {
         ("sealed", yes(share.seal_required)),
         ("continuous", yes(share.continuous)),
         ("access-based", yes(share.access_based)),
+        ("hosts", share.hosts_allow.clone()),
         ("audit", or(share.audit.join(","), "none")),
         ("exclusive", yes(share.exclusive)),
         ("believed", share.believed()),

@@ -66,7 +66,9 @@ pub(crate) async fn handle(context: &Context, request: ChangeNotifyRequest) -> O
 async fn until_told(context: &Context, watch: &Watch, mut wait: WatchWait) -> Result<News, Refusal> {
     context.in_flight.announce_wait()?;
     let news = context.in_flight.unless_cancelled(wait.end()).await?;
-    // The share may have become one that is sealed: what was asked in plain is not told any more.
+    // The share may have become one that is sealed: what was asked in plain is not told any more. Nor is anything where the share may no longer be used
+    // from there.
+    context.tree.iter().try_for_each(|tree| context.check_host(tree)).inspect_err(|_| watch.lose())?;
     let sealing = SealingNeed::required_where(context.tree.as_ref().is_some_and(|tree| tree.requires_sealing()));
     context.proof.check(context.session()?, sealing).inspect_err(|_| watch.lose())?;
     Ok(news)

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use wire::status::Status;
 use crate::command::migrated::{MigratedConnection, Origin};
 use crate::command::negotiation::Negotiation;
 use crate::command::setup::SetupInProgress;
-use crate::resource::address::AddressPrefix;
+use crate::resource::address::{self, AddressPrefix};
 use crate::resource::allowance::Allowance;
 use crate::resource::budget::Charge;
 use crate::resource::budgets::{Held, UserBudgets};
@@ -49,6 +50,8 @@ pub(crate) struct Connection {
     /// The same, for what outlives the connection.
     pub(crate) caller: Arc<str>,
     pub(crate) address: AddressPrefix,
+    /// The client's address, where it has one.
+    pub(crate) host: Option<IpAddr>,
     pub(crate) local: String,
     pub(crate) shard: usize,
     pub(crate) accepted: Instant,
@@ -104,6 +107,7 @@ impl Connection {
         Rc::new(Connection {
             id: origin.id,
             address: AddressPrefix::of(&origin.peer),
+            host: address::host_of(&origin.peer),
             caller: origin.peer.as_str().into(),
             peer: origin.peer,
             local: origin.local,
@@ -163,6 +167,7 @@ impl Connection {
         ChannelFacts {
             connection: self.id,
             peer: self.peer.clone(),
+            host: self.host,
             local: self.local.clone(),
             shard: AtomicUsize::new(self.shard),
             signing,

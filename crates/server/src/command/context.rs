@@ -1,6 +1,7 @@
 //! What a command's handler sees of the world: who asks, on what, and how to wait. It cannot name message ids, credits, keys, compound
 //! position, sockets or buffers.
 
+use std::net::IpAddr;
 use std::ops::{Deref, Range};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -118,6 +119,8 @@ pub(crate) struct Asker {
     tree: Arc<Tree>,
     /// What its user might do in the share when it asked.
     right: u32,
+    /// From where it asks.
+    host: Option<IpAddr>,
 }
 
 impl Asker {
@@ -129,7 +132,8 @@ impl Asker {
         if self.session.tree(self.tree.id).is_none() {
             return Err(Status::NETWORK_NAME_DELETED);
         }
-        if self.right & !self.tree.right() == 0 { Ok(()) } else { Err(Status::ACCESS_DENIED) }
+        let may_do_less = self.right & !self.tree.right() != 0 || !self.tree.admits(self.host);
+        if may_do_less { Err(Status::ACCESS_DENIED) } else { Ok(()) }
     }
 }
 
@@ -217,8 +221,15 @@ impl Context {
         Ok(open)
     }
 
+    /// Refuses what comes from where the share of `tree` may not be used: each channel is judged by itself.
+    pub(crate) fn check_host(&self, tree: &Tree) -> Result<(), Status> {
+        let host = self.channel.as_ref().and_then(|channel| channel.facts.host);
+        if tree.admits(host) { Ok(()) } else { Err(Status::ACCESS_DENIED) }
+    }
+
     /// Refuses what is said of an open whose share is to be sealed where the request is not.
     pub(crate) fn check_sealing_of(&self, open: &Open) -> Result<(), Refusal> {
+        self.check_host(&open.tree)?;
         Ok(self.proof.check(self.session()?, SealingNeed::required_where(open.tree.requires_sealing()))?)
     }
 
@@ -233,6 +244,7 @@ impl Context {
             in_use: &**server,
             in_flight: &self.in_flight,
             peer: &self.connection.peer,
+            host: self.connection.host,
         })
     }
 
@@ -259,8 +271,9 @@ impl Context {
 
     /// Who asks, for work that is made later.
     pub(crate) fn asker(&self) -> Result<Asker, Refusal> {
-        let (session, tree) = (Arc::clone(self.session()?), Arc::clone(self.tree()?));
-        Ok(Asker { session, right: self.right.unwrap_or_else(|| tree.right()), tree })
+        let (channel, tree) = (self.channel()?, Arc::clone(self.tree()?));
+        let (session, host) = (Arc::clone(&channel.session), channel.facts.host);
+        Ok(Asker { session, right: self.right.unwrap_or_else(|| tree.right()), tree, host })
     }
 
     /// Refuses where the session, the tree connect or the open has ended while something was waited for.

@@ -55,6 +55,10 @@ fn connect(context: &Context, name: &str) -> Result<Option<Reply>, Refusal> {
         );
         return Err(Status::ACCESS_DENIED.into());
     };
+    if !share.rights.hosts.allow(context.channel()?.facts.host) {
+        tell_refusal(context, session, name, "it is for other hosts than the client's");
+        return Err(Status::ACCESS_DENIED.into());
+    }
     let seals = session.dialect >= Dialect::SMB_3_0 && session.cipher().is_some();
     if share.seal_required && !seals {
         tell_refusal(context, session, name, "it is for clients that encrypt");

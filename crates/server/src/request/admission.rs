@@ -261,6 +261,7 @@ impl Request {
             let id = if related { tree_before.ok_or(Status::INVALID_PARAMETER)? } else { self.header.tree_id() };
             let tree = session.tree(id).ok_or(Status::NETWORK_NAME_DELETED)?;
             self.proof.check(session, SealingNeed::required_where(tree.requires_sealing()))?;
+            context.check_host(&tree)?;
             context.right = Some(tree.right());
             context.tree = Some(tree);
             carried.tree = Some(id);

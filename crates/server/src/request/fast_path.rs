@@ -284,7 +284,8 @@ fn find(channel: &Channel, header: &Header, file_id: FileId, proof: &Proof) -> O
     let session = &channel.session;
     let open = session.open(OpenId::from_file_id(file_id)?)?;
     let sealing = SealingNeed::required_where(session.seal_required || open.tree.requires_sealing());
-    let reachable = proof.check(session, sealing).is_ok() && open.tree.id == header.tree_id();
+    let is_admitted = open.tree.admits(channel.facts.host);
+    let reachable = is_admitted && proof.check(session, sealing).is_ok() && open.tree.id == header.tree_id();
     reachable.then_some(open)
 }
 

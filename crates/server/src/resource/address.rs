@@ -2,6 +2,11 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+/// The address of a peer as the connection names it, where it has one.
+pub(crate) fn host_of(peer: &str) -> Option<IpAddr> {
+    peer.parse().ok().map(|peer: SocketAddr| peer.ip().to_canonical())
+}
+
 /// The network that a peer controls: one IPv4 address, or a /64 of IPv6, of which everybody has all addresses who has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct AddressPrefix(Option<IpAddr>);
@@ -9,7 +14,7 @@ pub(crate) struct AddressPrefix(Option<IpAddr>);
 impl AddressPrefix {
     /// That of a peer as the connection names it. Peers without an address are one.
     pub(crate) fn of(peer: &str) -> Self {
-        AddressPrefix(peer.parse().ok().map(|peer: SocketAddr| match peer.ip().to_canonical() {
+        AddressPrefix(host_of(peer).map(|host| match host {
             IpAddr::V4(address) => IpAddr::V4(address),
             IpAddr::V6(address) => IpAddr::V6(masked(address, 64)),
         }))

@@ -15,6 +15,7 @@ pub use crate::state::audit::{
     AuditActor, AuditArming, AuditCategory, AuditClass, AuditClasses, AuditCounts, AuditEnd, AuditEvent, AuditIds,
     AuditMoved, AuditPlace, AuditProof, AuditSink, UnknownClass,
 };
+pub use crate::state::hosts::{HostsAllowed, Network, WrongHosts};
 pub use crate::state::share_limit::{
     AccountLimit, Delayed, LimitOf, LimitUse, OpenLimits, ShareLimit, ShareRates, UsedUp,
 };

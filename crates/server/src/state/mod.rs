@@ -25,6 +25,7 @@ pub(crate) mod enumeration;
 pub(crate) mod extended;
 pub(crate) mod files;
 pub(crate) mod frozen_times;
+pub(crate) mod hosts;
 pub(crate) mod in_flight;
 pub(crate) mod in_use;
 pub(crate) mod interfaces;

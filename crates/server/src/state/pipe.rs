@@ -2,6 +2,7 @@
 //! 3.3.5.15.3, 3.3.5.15.4).
 
 use std::cell::RefCell;
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -73,6 +74,8 @@ pub(crate) struct Client<'a> {
     pub(crate) in_flight: &'a InFlight,
     /// For the log.
     pub(crate) peer: &'a str,
+    /// Its address, where it has one.
+    pub(crate) host: Option<IpAddr>,
 }
 
 /// Who knows what a storage account has in use. Each of its functions hands entries to `take`, from the one with number `from` on, until that
@@ -250,7 +253,8 @@ impl Service<'_> {
     fn disks(&self) -> impl Iterator<Item = &crate::state::configuration::Share> {
         let shares = &self.client.configuration.shares;
         self.client.in_flight.note_done_here(SHARE_COST * shares.len() as u64);
-        shares.iter().filter(|share| self.client.user.right_on(share).is_some())
+        let host = self.client.host;
+        shares.iter().filter(move |share| share.rights.hosts.allow(host) && self.client.user.right_on(share).is_some())
     }
 
     /// Who asks, for what is told to the principals of its storage account; the principals that are asked about.

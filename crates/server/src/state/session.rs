@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -131,6 +132,8 @@ struct SealingKeys {
 pub(crate) struct ChannelFacts {
     pub(crate) connection: u64,
     pub(crate) peer: String,
+    /// The client's address, where it has one.
+    pub(crate) host: Option<IpAddr>,
     pub(crate) local: String,
     pub(crate) shard: AtomicUsize,
     pub(crate) signing: SigningAlgorithm,
@@ -337,15 +340,17 @@ impl Session {
         Some(self.opens.lock().take_of(id))
     }
 
-    /// Lets the user be what its principal is now, and every tree follow the shares and what that user may do there. Gives the opens of the trees that
-    /// end, for closing. `None` where the user is none any more: somebody else has the name, or the secret that it signed in with is no secret now.
+    /// Lets the user be what its principal is now, and every tree follow the shares and what that user may do there. A tree ends, too, where none of the
+    /// channels comes from where its share may be used. Gives the opens of the trees that end, for closing. `None` where the user is none any more: somebody else has the name, or the secret that it signed in with is no secret now.
     pub(crate) fn follow(&self, configuration: &Configuration) -> Option<Vec<Arc<Open>>> {
         let user = self.follow_principal(configuration)?;
         let mut gone = Vec::new();
+        let hosts: Vec<_> = self.channels().iter().map(|channel| channel.host).collect();
         self.trees.lock().retain(|id, held| {
             let tree = &held.tree;
             let share = configuration.shares.iter().find(|share| *share.name == *tree.share);
-            let stays = tree.follow(share, &user);
+            let is_reached = |tree: &Tree| hosts.is_empty() || hosts.iter().any(|host| tree.admits(*host));
+            let stays = tree.follow(share, &user) && is_reached(tree);
             if !stays {
                 gone.push(*id);
             }

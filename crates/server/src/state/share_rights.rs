@@ -6,6 +6,8 @@ use std::str::FromStr;
 
 use wire::security::access::{DELETE_CHILD, FILE_ALL, FILE_GENERIC_EXECUTE, FILE_GENERIC_READ, WRITE_DAC, WRITE_OWNER};
 
+use crate::state::hosts::HostsAllowed;
+
 /// What one of those who may connect may do at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ShareRight {
@@ -59,19 +61,21 @@ impl FromStr for ShareRight {
     }
 }
 
-/// Who of a share's account may connect to it. The account's keys always may, with all rights.
+/// Who of a share's account may connect to it, and from where. The account's keys always may, with all rights, but from these hosts alone, too.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShareRights {
     /// What everybody of the account has; `None` for nothing.
     pub everyone: Option<ShareRight>,
     /// What users and groups have, in the order of the last numbers of their SIDs. One with several rights has the greatest.
     pub granted: Vec<(u32, ShareRight)>,
+    /// From where anybody may.
+    pub hosts: HostsAllowed,
 }
 
 impl ShareRights {
     /// Everybody of the account has all rights.
     pub fn open() -> Self {
-        ShareRights { everyone: Some(ShareRight::Full), granted: Vec::new() }
+        ShareRights { everyone: Some(ShareRight::Full), granted: Vec::new(), hosts: HostsAllowed::Any }
     }
 
     /// The greatest right of who has these relative ids; `None` for who may not connect.
@@ -110,6 +114,7 @@ mod tests {
         let rights = ShareRights {
             everyone: None,
             granted: vec![(1001, ShareRight::Read), (1002, ShareRight::Change), (1003, ShareRight::Full)],
+            hosts: HostsAllowed::Any,
         };
         assert_eq!(of(&rights, &[1002, 1001]), Some(ShareRight::Change));
         assert_eq!(of(&rights, &[1001]), Some(ShareRight::Read));

@@ -1,9 +1,10 @@
 //! A tree connect: one session's way to one share (MS-SMB2 3.3.1.9).
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use store::Store;
 use wire::ids::TreeId;
 use wire::security::access::{self, ACCESS_SYSTEM_SECURITY, WRITE_DATA};
@@ -11,7 +12,7 @@ use wire::status::Status;
 
 use crate::state::audit::{AuditClass, AuditClasses};
 use crate::state::authorization::GrantedAccess;
-use crate::state::configuration::{self, ShareRight};
+use crate::state::configuration::{self, HostsAllowed, ShareRight};
 use crate::state::share_limit::TreeLimit;
 use crate::state::user::User;
 
@@ -43,6 +44,9 @@ pub(crate) struct Tree {
     read_only: AtomicBool,
     seal_required: AtomicBool,
     access_based: AtomicBool,
+    /// From where its share may be used; looked at where that is not from everywhere.
+    hosts: ArcSwap<HostsAllowed>,
+    is_bounded_to_hosts: AtomicBool,
     /// What of it is audited.
     audit: AtomicU8,
     /// Nothing on `IPC$`.
@@ -69,6 +73,8 @@ impl Tree {
             read_only: AtomicBool::new(share.read_only),
             seal_required: AtomicBool::new(share.seal_required),
             access_based: AtomicBool::new(share.access_based),
+            hosts: ArcSwap::from_pointee(share.rights.hosts.clone()),
+            is_bounded_to_hosts: AtomicBool::new(share.rights.hosts != HostsAllowed::Any),
             audit: AtomicU8::new(share.audit.bits()),
             limit: Some(TreeLimit::of(&share.limit, user.id)),
         }
@@ -87,6 +93,8 @@ impl Tree {
             read_only: AtomicBool::new(false),
             seal_required: AtomicBool::new(false),
             access_based: AtomicBool::new(false),
+            hosts: ArcSwap::from_pointee(HostsAllowed::Any),
+            is_bounded_to_hosts: AtomicBool::new(false),
             audit: AtomicU8::new(0),
             limit: None,
         }
@@ -143,6 +151,11 @@ impl Tree {
         self.seal_required.load(Ordering::Relaxed)
     }
 
+    /// True where a channel from `host` may be used for it.
+    pub(crate) fn admits(&self, host: Option<IpAddr>) -> bool {
+        !self.is_bounded_to_hosts.load(Ordering::Acquire) || self.hosts.load().allow(host)
+    }
+
     /// True where listings leave out what the reader may not read.
     pub(crate) fn lists_by_access(&self) -> bool {
         self.access_based.load(Ordering::Relaxed)
@@ -173,6 +186,7 @@ impl Tree {
             (Backing::Pipes, _) => true,
             (Backing::Disk(_), None) => false,
             (Backing::Disk(store), Some(share)) => {
+                self.bound_to(&share.rights.hosts);
                 // The anonymous user goes on with what it has open, and comes at nothing else.
                 if !user.is_anonymous {
                     let right = user.right_on(share);
@@ -188,6 +202,13 @@ impl Tree {
                 self.audit.store(share.audit.bits(), Ordering::Relaxed);
                 Arc::ptr_eq(store, &share.store)
             }
+        }
+    }
+
+    fn bound_to(&self, hosts: &HostsAllowed) {
+        if **self.hosts.load() != *hosts {
+            self.hosts.store(Arc::new(hosts.clone()));
+            self.is_bounded_to_hosts.store(*hosts != HostsAllowed::Any, Ordering::Release);
         }
     }
 }

@@ -14,6 +14,7 @@ pub(crate) mod file_tests;
 pub(crate) mod flight_tests;
 pub(crate) mod folder_tests;
 pub(crate) mod holding_tests;
+pub(crate) mod hosts_tests;
 pub(crate) mod interrupted;
 pub(crate) mod kit;
 pub(crate) mod lease_tests;

@@ -58,7 +58,7 @@ fn set_groups(server: &Arc<Shared>, groups: &[u32]) {
 
 /// Nobody is granted anything but who is in `granted`.
 fn grant(server: &Arc<Shared>, granted: &[(u32, ShareRight)]) {
-    let rights = ShareRights { everyone: None, granted: granted.to_vec() };
+    let rights = ShareRights { granted: granted.to_vec(), ..ShareRights::default() };
     change(server, |configuration| configuration.shares[0].rights = rights);
 }
 
@@ -218,7 +218,8 @@ async fn who_waits_for_a_lease_while_the_right_goes_does_nothing() {
             peer.sign(&mut message);
             peer.process(&mut message).unwrap();
             tokio::task::yield_now().await;
-            let rights = ShareRights { everyone: None, granted: vec![(USER_ID, right), (1002, ShareRight::Full)] };
+            let rights =
+                ShareRights { granted: vec![(USER_ID, right), (1002, ShareRight::Full)], ..ShareRights::default() };
             change(&server, |configuration| configuration.shares[0].rights = rights);
             holder.close(held).await;
             let mut answer = peer.receive().await;
