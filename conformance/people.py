@@ -253,6 +253,34 @@ class Office:
             expect(done[FOLDERS[0]] == dict.fromkeys(DEEDS, True), done)
             expect("NT_STATUS_LOGON_FAILURE" in (seen := self.client((PEOPLE[0], self.server.password), "granted", "ls")), seen)
 
+        with report.check(NAME, "a user is locked after wrong passwords, told so with the right one, and unlocked"):
+            self.multilane("server", "set", "lock-after", "3")
+            for _ in range(3):
+                expect("NT_STATUS_LOGON_FAILURE" in (seen := self.client((inside, "wrong"), "open", "ls")), seen)
+            for password in (self.server.password, "wrong"):
+                expect("NT_STATUS_ACCOUNT_LOCKED_OUT" in (seen := self.client((inside, password), "open", "ls")), seen)
+            expect("locked" in self.multilane("user", "show", inside), "user show")
+            self.multilane("user", "unlock", inside)
+            self.multilane("server", "set", "lock-after", "off")
+            expect(self.connects(inside, "open"), "unlocked")
+        with report.check(NAME, "a share is for the hosts that it names, also for the account's key"):
+            as_keeper = (self.server.keeper, self.server.keeper_password())
+            self.multilane("share", "update", "open", "--hosts-allow", "192.0.2.0/24")
+            for who in ((inside, self.server.password), as_keeper):
+                expect("NT_STATUS_ACCESS_DENIED" in (seen := self.client(who, "open", "ls")), seen)
+            self.multilane("share", "update", "open", "--hosts-allow", "any")
+            expect(self.connects(inside, "open"), "from everywhere")
+        with report.check(NAME, "a user who gets another password with a grace goes on, and signs in with that alone"):
+            with self.reading(inside, "open") as reader:
+                self.multilane("user", "passwd", inside, "--grace", "1h", "--password-stdin", text="another\n")
+                expect("NT_STATUS_LOGON_FAILURE" in (seen := self.client((inside, self.server.password), "open", "ls")), seen)
+                expect(reader.poll() is None, "the session has ended")
+                self.multilane("user", "passwd", inside, "--password-stdin", text="a third\n")
+                reader.communicate(timeout=COMMAND_SECONDS)
+                expect(reader.returncode != 0, "the session goes on without a grace")
+            self.multilane("user", "passwd", inside, "--password-stdin", text=f"{self.server.password}\n")
+            expect(self.connects(inside, "open"), "the password of before")
+
     def connects(self, person, share):
         return "tree connect failed" not in self.client((person, self.server.password), share, "pwd")
 

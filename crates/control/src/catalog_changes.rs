@@ -257,7 +257,7 @@ mod tests {
         assert!(people[0].contains("what=\"disabled\"") && people[1].contains("added=\"ann\""), "{people:?}");
 
         let changed = told(&mut catalog, |catalog| {
-            catalog.set_password(&"ann".parse().unwrap(), "another horse battery").unwrap();
+            catalog.set_password(&"ann".parse().unwrap(), "another horse battery", None).unwrap();
             catalog.set_operator_password(&"bob".parse().unwrap(), "another horse battery").unwrap();
             let changes = ShareChanges {
                 audit: Some("write,delete".parse().unwrap()),
@@ -273,7 +273,7 @@ mod tests {
         assert!(changed[2].contains("what=\"read-only\"") && changed[3].contains("to=write,delete"), "{changed:?}");
 
         let keys = told(&mut catalog, |catalog| {
-            catalog.regenerate_key(&abc, Key::Two).unwrap();
+            catalog.regenerate_key(&abc, Key::Two, None).unwrap();
         });
         assert!(keys.len() == 1 && keys[0].contains("what=\"key2\""), "{keys:?}");
         let key = catalog.keys(&abc).unwrap().key2.clone();

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use server::admin::{
     Account, Advertise, AdvertisedAddress, Anonymous, AuditClasses, Configuration, Group, HostsAllowed, OwnAddresses,
-    Principal, PrincipalKind, Sealing, Settings, Share, Signing, Standing, nt_hash,
+    Principal, PrincipalKind, Sealing, Secret, Settings, Share, Signing, Standing, nt_hash,
 };
 use tracing::{info, warn};
 
@@ -178,6 +178,12 @@ impl Control {
         }
         if let Some(before) = &self.known {
             catalog_changes::tell(before, &snapshot);
+        }
+        if snapshot.former.iter().any(|former| former.until <= snapshot.read_at)
+            && let Some(catalog) = &mut self.catalog
+        {
+            // Where it cannot be done now, it is with the next reading or the next command.
+            let _ = catalog.forget_former(snapshot.read_at);
         }
         Ok((version, Arc::clone(self.known.insert(Arc::new(snapshot)))))
     }
@@ -397,12 +403,18 @@ fn groups(snapshot: &Snapshot) -> Vec<Group> {
 /// Accounts sign in with either key, users with their password.
 fn principals(snapshot: &Snapshot) -> Vec<Principal> {
     let now = Timestamp::now();
+    let former = |relative_id: u32| -> Vec<Secret> {
+        let of = snapshot.former.iter().filter(|former| former.relative_id == relative_id && former.until > now);
+        of.map(|former| former.nt_hash.clone()).collect()
+    };
     let accounts = snapshot.accounts.iter().map(|(account, keys)| Principal {
         name: account.name.clone(),
         account: account.name.clone(),
         kind: PrincipalKind::Account,
         relative_id: account.relative_id,
-        secrets: vec![nt_hash(&keys.key1), nt_hash(&keys.key2)],
+        // Who replaces a key that many programs have gives them time to learn the new one.
+        secrets: [nt_hash(&keys.key1), nt_hash(&keys.key2)].into_iter().chain(former(account.relative_id)).collect(),
+        former: Vec::new(),
         groups: Vec::new(),
         standing: Standing::Good,
     });
@@ -412,6 +424,7 @@ fn principals(snapshot: &Snapshot) -> Vec<Principal> {
         kind: PrincipalKind::User,
         relative_id: user.relative_id,
         secrets: vec![hash.clone()],
+        former: former(user.relative_id),
         groups: snapshot.groups_of.get(&user.relative_id).cloned().unwrap_or_default(),
         standing: user.standing(now),
     });

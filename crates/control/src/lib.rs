@@ -63,8 +63,8 @@ pub use advertise::parse_advertised;
 pub use azure::ShareProperties;
 pub use belief::{BeliefChanges, BelievedFor};
 pub use catalog::{
-    Account, AccountChanges, Backup, BusyPolling, Catalog, CatalogProblem, Checked, Dialect, Existing, Grant, Grantee,
-    Grants, Group, Holds, Key, Keys, LockAfter, LockFor, MetadataCaching, Modes, NewShare, Notice, Operator,
+    Account, AccountChanges, Backup, BusyPolling, Catalog, CatalogProblem, Checked, Dialect, Existing, Grace, Grant,
+    Grantee, Grants, Group, Holds, Key, Keys, LockAfter, LockFor, MetadataCaching, Modes, NewShare, Notice, Operator,
     ProvisionUpdate, Restored, Setting, ShareChanges, ShareRecord, Source, StoredSettings, User, UserChanges,
     check_catalog, restore_catalog,
 };

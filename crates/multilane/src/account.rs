@@ -86,10 +86,13 @@ pub(crate) fn run(path: &Path, command: &AccountCommand, output: Output) -> Resu
             output.print(&account, |account| table(std::slice::from_ref(account)))?;
             data::reload(&folder).map(drop)
         }
-        AccountCommand::Keys { name, regenerate: None } => print_keys(catalog.keys(name)?, output),
-        AccountCommand::Keys { name, regenerate: Some(number) } => {
+        AccountCommand::Keys { name, regenerate: None, .. } => print_keys(catalog.keys(name)?, output),
+        AccountCommand::Keys { name, regenerate: Some(number), grace } => {
             let key = if *number == 1 { Key::One } else { Key::Two };
-            print_keys(catalog.regenerate_key(name, key)?, output)?;
+            print_keys(catalog.regenerate_key(name, key, *grace)?, output)?;
+            if let Some(grace) = grace {
+                eprintln!("note: the old key signs in until {}", grace.until(Timestamp::now()));
+            }
             data::forget(&folder, &catalog)
         }
         AccountCommand::Delete { name } => {

@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
-use control::{AccountKind, AccountName, BusyPolling, Dialect, Error, LockAfter, LockFor, Region, Sku, UserName};
+use control::{
+    AccountKind, AccountName, BusyPolling, Dialect, Error, Grace, LockAfter, LockFor, Region, Sku, UserName,
+};
 use jiff::Timestamp;
 use server::admin::AdvertisedAddress;
 use web::{Collector, PageAt};
@@ -384,13 +386,18 @@ pub(crate) enum AccountCommand {
         metadata_caching: Option<Switch>,
     },
     /// Show the keys of an account, each of which is a password
-    #[command(after_help = "Examples:\n  multilane account keys local\n  multilane account keys local --regenerate 2")]
+    #[command(
+        after_help = "Examples:\n  multilane account keys local\n  multilane account keys local --regenerate 2\n  multilane account keys local --regenerate 1 --grace 1h"
+    )]
     Keys {
         /// Its name
         name: AccountName,
-        /// Replace this key first: the old one no longer signs in
+        /// Replace this key first: the old one no longer signs in, or not for long
         #[arg(long, value_name = "1|2", value_parser = clap::value_parser!(u8).range(1..=2))]
         regenerate: Option<u8>,
+        /// The old key signs in for so long on, such as 1h, up to 30d; without it sessions that it began end at once
+        #[arg(long, value_name = "TIME", requires = "regenerate")]
+        grace: Option<Grace>,
     },
     /// Delete an account that has neither shares nor users
     Delete {
@@ -420,6 +427,9 @@ pub(crate) enum UserCommand {
     Passwd {
         /// The user
         name: UserName,
+        /// Let sessions that the old password began go on for so long, such as 1h, up to 30d; nobody signs in with it any more
+        #[arg(long, value_name = "TIME")]
+        grace: Option<Grace>,
         /// Read the password from the first line of standard input, and ask nobody
         #[arg(long)]
         password_stdin: bool,

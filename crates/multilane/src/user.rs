@@ -46,6 +46,8 @@ struct Unlocked<'a> {
 #[derive(Serialize)]
 struct Changed<'a> {
     changed: &'a str,
+    /// Until when sessions that the old one began go on; null where they have ended.
+    sessions_until: Option<String>,
 }
 
 pub(crate) fn run(path: &Path, command: &UserCommand, output: Output) -> Result<(), Error> {
@@ -58,11 +60,13 @@ pub(crate) fn run(path: &Path, command: &UserCommand, output: Output) -> Result<
             output.print(&told.shown(user, &Locked::new()), created)?;
             data::reload(&folder).map(drop)
         }
-        UserCommand::Passwd { name, password_stdin } => {
-            catalog.set_password(name, &password::read(*password_stdin)?)?;
+        UserCommand::Passwd { name, grace, password_stdin } => {
+            catalog.set_password(name, &password::read(*password_stdin)?, *grace)?;
+            let until = grace.map(|grace| grace.until(Timestamp::now()).to_string());
             data::forget(&folder, &catalog)?;
-            output.print(&Changed { changed: name.as_str() }, |_| {
-                format!("changed the password of {name}; sessions that the old one began have ended\n")
+            let went = until.as_ref().map_or("have ended".to_owned(), |until| format!("go on until {until}"));
+            output.print(&Changed { changed: name.as_str(), sessions_until: until }, |_| {
+                format!("changed the password of {name}; sessions that the old one began {went}\n")
             })
         }
         UserCommand::Disable { name } => {

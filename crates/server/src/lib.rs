@@ -22,6 +22,7 @@
 //!     kind: PrincipalKind::Account,
 //!     relative_id: 1000,
 //!     secrets: vec![nt_hash("a password for the test")],
+//!     former: Vec::new(),
 //!     groups: Vec::new(),
 //!     standing: Standing::Good,
 //! };

@@ -2,10 +2,12 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use rusqlite::{OptionalExtension, Row};
-use zeroize::Zeroize;
+use rusqlite::{OptionalExtension, Row, params};
+use server::admin::nt_hash;
+use zeroize::{Zeroize, Zeroizing};
 
-use super::{Catalog, no_account};
+use super::former::{Replaced, Slot};
+use super::{Catalog, Grace, no_account};
 use crate::{AccountName, Error};
 
 /// Bytes of chance in a key.
@@ -59,16 +61,23 @@ impl Catalog {
         self.connection.query_row(select, [name.as_str()], row).optional()?.ok_or_else(|| no_account(name.as_str()))
     }
 
-    /// Replaces one key of an account; gives both.
-    pub fn regenerate_key(&mut self, name: &AccountName, key: Key) -> Result<Keys, Error> {
-        let update = match key {
-            Key::One => "UPDATE account SET key1 = ?2 WHERE name = ?1",
-            Key::Two => "UPDATE account SET key2 = ?2 WHERE name = ?1",
+    /// Replaces one key of an account; gives both. The old one signs in until `grace` is over; without one, what it has signed in ends at once, and so does what
+    /// older ones have that still had time.
+    pub fn regenerate_key(&mut self, name: &AccountName, key: Key, grace: Option<Grace>) -> Result<Keys, Error> {
+        let (column, slot) = match key {
+            Key::One => ("key1", Slot::Key1),
+            Key::Two => ("key2", Slot::Key2),
         };
         let new = new_key()?;
-        self.forget(|transaction| match transaction.execute(update, [name.as_str(), &new])? {
-            0 => Err(no_account(name.as_str())),
-            _ => Ok(()),
+        self.forget(|transaction| {
+            let select = format!("SELECT relative_id, {column} FROM account WHERE name = ?1");
+            let row = |row: &Row<'_>| Ok((row.get(0)?, Zeroizing::new(row.get::<_, String>(1)?)));
+            let found = transaction.query_row(&select, [name.as_str()], row).optional()?;
+            let (relative_id, old) = found.ok_or_else(|| no_account(name.as_str()))?;
+            Replaced { relative_id, slot, nt_hash: &nt_hash(&old) }.keep(transaction, grace)?;
+            let update = format!("UPDATE account SET {column} = ?2 WHERE relative_id = ?1");
+            transaction.execute(&update, params![relative_id, new])?;
+            Ok(())
         })?;
         self.keys(name)
     }

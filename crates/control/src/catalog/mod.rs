@@ -6,6 +6,7 @@ mod check;
 mod copies;
 mod data_place;
 mod features;
+mod former;
 mod groups;
 mod keys;
 mod notice;
@@ -35,6 +36,8 @@ use server::admin::ShareRights;
 pub use accounts::{Account, AccountChanges, MetadataCaching};
 pub use backup::{Backup, Existing, Holds};
 pub use check::{CatalogProblem, Checked, check_catalog};
+pub(crate) use former::FormerSecret;
+pub use former::Grace;
 pub use groups::Group;
 pub use keys::{Key, Keys};
 pub use notice::Notice;
@@ -82,6 +85,8 @@ enum Missing {
 pub(crate) struct Snapshot {
     pub(crate) accounts: Vec<(Account, Keys)>,
     pub(crate) users: Vec<(User, server::admin::Secret)>,
+    /// What was replaced, and may still count.
+    pub(crate) former: Vec<FormerSecret>,
     pub(crate) operators: Vec<(Operator, secure::PasswordHash)>,
     pub(crate) groups: Vec<Group>,
     /// The relative ids of the groups that users are in, by those of the users.
@@ -174,6 +179,7 @@ impl Catalog {
         Ok(Snapshot {
             accounts: accounts::all_with_keys(&view)?,
             users: users::all_with_hashes(&view)?,
+            former: former::all(&view)?,
             operators: operators::all_with_hashes(&view)?,
             groups: groups::all(&view)?,
             groups_of: groups::memberships(&view)?,
@@ -229,11 +235,12 @@ impl Catalog {
 }
 
 impl Snapshot {
-    /// True where by `now` the time of a feature has come that was being registered when this was read, or of a user that expires.
+    /// True where by `now` the time of a feature has come that was being registered when this was read, or of a user that expires, or of what was replaced.
     pub(crate) fn is_over(&self, now: Timestamp) -> bool {
         let has_come = |time: Timestamp| time > self.read_at && time <= now;
         self.features.next_change(self.read_at).is_some_and(|change| change <= now)
             || self.users.iter().filter_map(|(user, _)| user.expires).any(has_come)
+            || self.former.iter().any(|former| has_come(former.until))
     }
 }
 

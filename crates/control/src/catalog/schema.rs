@@ -126,7 +126,17 @@ const STEPS: [&str; 14] = [
      FROM (SELECT CAST(path AS TEXT) AS path FROM temp.data_folder) AS data
      WHERE substr(share.folder, 1, length(data.path) + 1) = data.path || '/'",
     // From where a share may be used; from everywhere where nothing is said.
-    "ALTER TABLE share ADD COLUMN hosts TEXT",
+    //
+    // Passwords and keys that were replaced, with the time that they have left: those of users keep what they signed in, those of accounts sign in, too.
+    "ALTER TABLE share ADD COLUMN hosts TEXT;
+     CREATE TABLE former_secret (
+         principal INTEGER NOT NULL REFERENCES principal ON DELETE CASCADE,
+         -- The number of an account's key; 0 for a user's password.
+         slot INTEGER NOT NULL CHECK (slot IN (0, 1, 2)),
+         nt_hash BLOB NOT NULL CHECK (length(nt_hash) = 16),
+         until INTEGER NOT NULL
+     ) STRICT;
+     CREATE INDEX former_secret_of ON former_secret (principal)",
 ];
 
 /// The version that this program's catalogs have.

@@ -179,11 +179,11 @@ fn keys_are_64_random_bytes_and_change_one_at_a_time() {
     assert_ne!(old.key1, old.key2);
     assert_eq!(base64::prelude::BASE64_STANDARD.decode(&old.key1).unwrap().len(), 64);
 
-    let new = catalog.regenerate_key(&account("abc"), Key::One).unwrap();
+    let new = catalog.regenerate_key(&account("abc"), Key::One, None).unwrap();
     assert!(new.key1 != old.key1 && new.key2 == old.key2);
-    let newer = catalog.regenerate_key(&account("abc"), Key::Two).unwrap();
+    let newer = catalog.regenerate_key(&account("abc"), Key::Two, None).unwrap();
     assert!(newer.key1 == new.key1 && newer.key2 != new.key2);
-    assert_eq!(catalog.regenerate_key(&account("nobody"), Key::One).unwrap_err().fault(), Fault::Missing);
+    assert_eq!(catalog.regenerate_key(&account("nobody"), Key::One, None).unwrap_err().fault(), Fault::Missing);
     assert!(!format!("{newer:?}").contains(&newer.key1));
 }
 
@@ -282,9 +282,9 @@ fn another_password_leaves_the_user_and_nothing_of_the_old_one() {
     catalog.create_account(&account("abc"), AccountKind::FileStorage).unwrap();
     let added = catalog.add_user(&user("alice"), "first", None).unwrap();
     catalog.add_user(&user("bob"), "his own", None).unwrap();
-    catalog.set_password(&user("ALICE"), "second").unwrap();
-    assert_eq!(catalog.set_password(&user("alice"), "").unwrap_err().fault(), Fault::Argument);
-    assert_eq!(catalog.set_password(&user("carol"), "hers").unwrap_err().fault(), Fault::Missing);
+    catalog.set_password(&user("ALICE"), "second", None).unwrap();
+    assert_eq!(catalog.set_password(&user("alice"), "", None).unwrap_err().fault(), Fault::Argument);
+    assert_eq!(catalog.set_password(&user("carol"), "hers", None).unwrap_err().fault(), Fault::Missing);
     let users = catalog.snapshot().unwrap().users;
     assert_eq!(users[0], (added, server::admin::nt_hash("second")));
     assert_eq!(users[1].1, server::admin::nt_hash("his own"));
@@ -520,7 +520,7 @@ fn nothing_of_a_secret_that_was_taken_away_stays_in_the_catalogs_files() {
     assert!(!holds(&*hash));
     catalog.delete_account(&account("gone")).unwrap();
     assert!(!holds(keys.key1.as_bytes()));
-    catalog.regenerate_key(&account(&kept), Key::One).unwrap();
+    catalog.regenerate_key(&account(&kept), Key::One, None).unwrap();
     assert!(!holds(old.key1.as_bytes()) && holds(old.key2.as_bytes()));
 }
 
@@ -537,7 +537,7 @@ fn what_another_program_reads_as_it_is_taken_away_is_forgotten_later() {
         let mut reader = rusqlite::Connection::open(folder.catalog()).unwrap();
         let reading = reader.transaction().unwrap();
         reading.query_row("SELECT count(*) FROM user", [], |row| row.get::<_, i64>(0)).unwrap();
-        catalog.set_password(&user("alice"), "another").unwrap();
+        catalog.set_password(&user("alice"), "another", None).unwrap();
         assert!(!catalog.empty_log(Duration::from_millis(10)).unwrap());
         assert!(holds(), "it is being read");
         drop(reading);
@@ -547,7 +547,7 @@ fn what_another_program_reads_as_it_is_taken_away_is_forgotten_later() {
             Later::ByACommand => drop(Catalog::open(&folder).unwrap()),
         }
         assert!(!holds());
-        catalog.set_password(&user("alice"), "correct horse battery").unwrap();
+        catalog.set_password(&user("alice"), "correct horse battery", None).unwrap();
     }
 }
 

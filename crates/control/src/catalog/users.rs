@@ -4,8 +4,9 @@ use jiff::Timestamp;
 use rusqlite::{Connection, params};
 use server::admin::{Secret, Standing};
 
+use super::former::{Replaced, Slot};
 use super::principals::{self, Kind};
-use super::{Catalog, account_or_first, room_for_one, time};
+use super::{Catalog, Grace, account_or_first, room_for_one, time};
 use crate::{AccountName, Error, UserName};
 
 /// Users on one server: the snapshot that the server keeps in memory stays small.
@@ -66,11 +67,17 @@ impl Catalog {
         })
     }
 
-    /// Gives a user another password, whatever the case of the name. The SID stays, and with it what the user may do and owns.
-    pub fn set_password(&mut self, name: &UserName, password: &str) -> Result<(), Error> {
+    /// Gives a user another password, whatever the case of the name. The SID stays, and with it what the user may do and owns. What the old one has signed in
+    /// goes on until `grace` is over; without one it ends at once, and so does what older ones have that still had time.
+    pub fn set_password(&mut self, name: &UserName, password: &str, grace: Option<Grace>) -> Result<(), Error> {
         let nt_hash = hash(password)?;
         self.forget(|transaction| {
             let user = principals::one_of(transaction, Kind::User, name)?;
+            let select = "SELECT nt_hash FROM user WHERE relative_id = ?1";
+            let old: [u8; 16] = transaction.query_row(select, [user.relative_id], |row| row.get(0))?;
+            let replaced =
+                Replaced { relative_id: user.relative_id, slot: Slot::Password, nt_hash: &Secret::from(old) };
+            replaced.keep(transaction, grace)?;
             let update = "UPDATE user SET nt_hash = ?2 WHERE relative_id = ?1";
             transaction.execute(update, params![user.relative_id, *nt_hash])?;
             Ok(())

@@ -70,6 +70,8 @@ pub struct Principal {
     pub relative_id: u32,
     /// NT hashes (MS-NLMP 3.3.1 NTOWFv1), each of which signs it in.
     pub secrets: Vec<Secret>,
+    /// Those of passwords that it had lately: what was signed in with them goes on, and nothing begins with them any more.
+    pub former: Vec<Secret>,
     /// The relative ids of the groups that it is in, by itself or through others.
     pub groups: Vec<u32>,
     /// Whether it may sign in.

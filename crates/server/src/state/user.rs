@@ -94,13 +94,16 @@ impl User {
         User { secret: secret.cloned(), ..self }
     }
 
-    /// True where `principal` is still this user and may sign in, and the secret that it signed in with is still one of its own. Who was removed
-    /// and added again is another, whatever the name and the password.
+    /// True where `principal` is still this user and may sign in, and the secret that it signed in with is still one of its own, or was lately. Who was
+    /// removed and added again is another, whatever the name and the password.
     pub(crate) fn is_still(&self, principal: &Principal) -> bool {
         UserId(principal.relative_id) == self.id
             && (&principal.name, &principal.account) == (&self.name, &self.account)
             && principal.standing == Standing::Good
-            && self.secret.as_ref().is_none_or(|secret| principal.secrets.contains(secret))
+            && self
+                .secret
+                .as_ref()
+                .is_none_or(|secret| principal.secrets.iter().chain(&principal.former).any(|one| one == secret))
     }
 
     /// This user as `principal`, which it still is, now is; `None` where nothing has changed. Of the anonymous user nothing does.

@@ -150,6 +150,7 @@ mod tests {
             kind,
             relative_id: 1000,
             secrets: Vec::new(),
+            former: Vec::new(),
             groups: Vec::new(),
             standing: Standing::Good,
         };

@@ -68,6 +68,7 @@ fn user(name: &str, relative_id: u32) -> Principal {
         kind: PrincipalKind::User,
         relative_id,
         secrets: vec![nt_hash(PASSWORD)],
+        former: Vec::new(),
         groups: Vec::new(),
         standing: Standing::Good,
     }
