@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::catalog::{Account, Group, Snapshot};
 use crate::{ShareRecord, StoredSettings};
@@ -72,6 +72,17 @@ fn accounts(before: &Snapshot, now: &Snapshot) {
         let what = named([("key1", earlier_keys.key1 != keys.key1), ("key2", earlier_keys.key2 != keys.key2)]);
         if !what.is_empty() {
             info!(name: "account_key_changed", account = name, what, "an account has another key");
+        }
+    }
+}
+
+/// Tells the log which users are damaged, of those that were not when the catalog was read before.
+pub(crate) fn tell_damages(before: Option<&Snapshot>, now: &Snapshot) {
+    let known = before.map_or(&[][..], |before| &before.users);
+    for (user, _) in &now.users {
+        let was = known.iter().find(|(one, _)| one.relative_id == user.relative_id).and_then(|(one, _)| one.damage);
+        if let Some(what) = user.damage.filter(|_| was.is_none()) {
+            warn!(name: "user_damaged", user = user.name, what, "what the catalog says of a user makes no sense: nobody can sign in as that user");
         }
     }
 }

@@ -179,6 +179,7 @@ impl Control {
         if let Some(before) = &self.known {
             catalog_changes::tell(before, &snapshot);
         }
+        catalog_changes::tell_damages(self.known.as_deref(), &snapshot);
         if snapshot.former.iter().any(|former| former.until <= snapshot.read_at)
             && let Some(catalog) = &mut self.catalog
         {
@@ -418,7 +419,9 @@ fn principals(snapshot: &Snapshot) -> Vec<Principal> {
         groups: Vec::new(),
         standing: Standing::Good,
     });
-    let users = snapshot.users.iter().map(|(user, hash)| Principal {
+    // Who is damaged has no password, and is nobody.
+    let users = snapshot.users.iter().filter_map(|(user, hash)| hash.as_ref().map(|hash| (user, hash)));
+    let users = users.map(|(user, hash)| Principal {
         name: user.name.clone(),
         account: user.account.clone(),
         kind: PrincipalKind::User,

@@ -25,6 +25,8 @@ struct Shown {
     expires: Option<String>,
     /// Seconds that it stays locked.
     locked_seconds: Option<u64>,
+    /// What the catalog says of it that makes no sense.
+    damage: Option<&'static str>,
 }
 
 /// A user by itself, as `--json` prints it.
@@ -137,6 +139,7 @@ impl Told {
     fn shown(&self, user: User, locked: &Locked) -> Shown {
         let locked_seconds = locked.get(&user.relative_id).copied();
         let standing = match user.standing(Timestamp::now()) {
+            _ if user.damage.is_some() => "damaged",
             Standing::Disabled => "disabled",
             Standing::Expired => "expired",
             Standing::Good if locked_seconds.is_some() => "locked",
@@ -144,7 +147,15 @@ impl Told {
         };
         let sid = self.settings.sid(user.relative_id);
         let expires = user.expires.map(|at| at.to_string());
-        Shown { sid, name: user.name, account: user.account, standing, expires, locked_seconds }
+        Shown {
+            sid,
+            name: user.name,
+            account: user.account,
+            standing,
+            expires,
+            locked_seconds,
+            damage: user.damage,
+        }
     }
 }
 
@@ -165,8 +176,11 @@ fn description(whole: &Whole) -> String {
     let expires = user.expires.as_deref().unwrap_or("never");
     let groups = if groups.is_empty() { "none".to_owned() } else { groups.join(", ") };
     let locked = user.locked_seconds.map_or_else(|| "no".to_owned(), |seconds| format!("for {} more", span(seconds)));
+    let damage = user.damage.map_or_else(String::new, |what| {
+        format!("damage:   the catalog says {what} that makes no sense; the user can be deleted\n")
+    });
     format!(
-        "name:     {}\naccount:  {}\nSID:      {}\nstanding: {}\nexpires:  {expires}\nlocked:   {locked}\ngroups:   {groups}\n",
+        "name:     {}\naccount:  {}\nSID:      {}\nstanding: {}\nexpires:  {expires}\nlocked:   {locked}\ngroups:   {groups}\n{damage}",
         user.name, user.account, user.sid, user.standing
     )
 }

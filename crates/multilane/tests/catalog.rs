@@ -9,7 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::served::Served;
 
@@ -103,6 +103,78 @@ fn who_gets_another_password_is_out_at_once_and_comes_back_with_that_alone() {
     assert!(!writer.wait().unwrap().success() && !alice_may_sign_in(&served));
     tell_password(&served, &["user", "passwd", "alice"], "secret");
     assert!(alice_may_sign_in(&served));
+}
+
+#[test]
+fn who_gets_another_password_with_a_grace_is_out_when_that_is_over() {
+    let mut served = Served::new();
+    add_user(&served, "alice");
+    let mut writer = alice_writes(&served);
+    wait_until_alice_has(&served, true);
+    tell_password(&served, &["user", "passwd", "alice", "--grace", "1h"], "another");
+    assert!(!alice_may_sign_in(&served));
+    wait_until_alice_has(&served, true);
+    tell_password(&served, &["user", "passwd", "alice", "--grace", "1s"], "third");
+    // The password that it began with has an hour; one without a grace ends all.
+    sleep(Duration::from_secs(2));
+    wait_until_alice_has(&served, true);
+    tell_password(&served, &["user", "passwd", "alice"], "fourth");
+    wait_until_alice_has(&served, false);
+    assert!(!writer.wait().unwrap().success());
+
+    let key = |served: &Served| {
+        let there = format!("smb://local@127.0.0.1:{}/share", served.port);
+        let mut command = served.program(&["ls", &there]);
+        command.env("MULTILANE_PASSWORD", &served.password).env_remove("MULTILANE_USER");
+        command.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().success()
+    };
+    done(&served, &["account", "keys", "local", "--regenerate", "1", "--grace", "6s"]);
+    let until = Instant::now() + Duration::from_secs(6);
+    assert!(key(&served), "the old key has its time");
+    served.restart();
+    assert!(key(&served) || Instant::now() > until, "a restart takes nothing of it");
+    let patience = Instant::now() + AN_AGE;
+    while key(&served) {
+        assert!(Instant::now() < patience, "the time of the old key is not over");
+    }
+}
+
+#[test]
+fn wrong_passwords_lock_a_user_whom_an_operator_unlocks() {
+    let (mut log, writer) = std::io::pipe().unwrap();
+    let mut served = Served::logging(&["--busy-poll", "off"], writer);
+    add_user(&served, "alice");
+    done(&served, &["server", "set", "lock-after", "3"]);
+    let set = done(&served, &["server", "set", "busy-poll", "200us"]);
+    assert!(String::from_utf8_lossy(&set.stderr).contains("says off"), "{set:?}");
+    let settings: Value = serde_json::from_slice(&done(&served, &["server", "settings", "--json"]).stdout).unwrap();
+    assert_eq!((&settings["lock_after"], &settings["lock_for"]), (&json!("3"), &json!("15m")));
+    let decided = &settings["command_line"]["busy-poll"];
+    assert_eq!((&settings["busy_poll"], decided), (&json!("200us"), &json!("off")));
+    let alice = |served: &Served| -> Value {
+        serde_json::from_slice(&done(served, &["user", "show", "alice", "--json"]).stdout).unwrap()
+    };
+    assert_eq!((&alice(&served)["standing"], &alice(&served)["locked_seconds"]), (&json!("good"), &json!(null)));
+    let there = format!("smb://alice@127.0.0.1:{}/share", served.port);
+    for _ in 0..3 {
+        assert!(
+            !as_alice(&mut served.program(&["ls", &there])).env("MULTILANE_PASSWORD", "x").status().unwrap().success()
+        );
+    }
+    assert_eq!(alice(&served)["standing"], json!("locked"));
+    assert!((800..=900).contains(&alice(&served)["locked_seconds"].as_u64().unwrap()));
+    assert!(!alice_may_sign_in(&served));
+    let status: Value = serde_json::from_slice(&done(&served, &["status", "--json"]).stdout).unwrap();
+    assert_eq!(status["locked_users"], json!(1));
+    let unlock = |served: &Served| done(served, &["user", "unlock", "ALICE"]).stdout;
+    assert_eq!(String::from_utf8(unlock(&served)).unwrap(), "ALICE: unlocked\n");
+    assert_eq!(String::from_utf8(unlock(&served)).unwrap(), "ALICE: was not locked\n");
+    assert!(alice_may_sign_in(&served));
+    served.stop();
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut log, &mut text).unwrap();
+    let told = |part: &str| text.lines().filter(|line| line.contains(part)).count();
+    assert_eq!((told("a user is locked"), told("has unlocked a user")), (1, 1), "{text}");
 }
 
 #[test]

@@ -140,9 +140,9 @@ pub(super) fn damage(connection: &Connection) -> Result<Vec<String>, Error> {
 
 /// What the tables say that makes no sense. The schema is this program's.
 pub(super) fn contents(connection: &Connection) -> Vec<Error> {
-    [
+    let damaged_users = users::damages(connection).unwrap_or_else(|error| vec![error]);
+    let others = [
         accounts::all_with_keys(connection).err(),
-        users::all_with_hashes(connection).err(),
         operators::all_with_hashes(connection).err(),
         groups::all(connection).err(),
         groups::memberships(connection).err(),
@@ -150,8 +150,6 @@ pub(super) fn contents(connection: &Connection) -> Vec<Error> {
         share_rights::all(connection).err(),
         settings::read(connection).err(),
         features::read(connection).err(),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    ];
+    damaged_users.into_iter().chain(others.into_iter().flatten()).collect()
 }

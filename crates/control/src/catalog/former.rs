@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use rusqlite::{Connection, Transaction, params};
 use server::admin::Secret;
 
-use super::{Catalog, time};
+use super::Catalog;
 use crate::{Error, span};
 
 /// Those of one password or key that are kept at a time: each is one more that a client may have.
@@ -112,14 +112,20 @@ fn forget_ended(transaction: &Transaction<'_>, now: Timestamp) -> Result<(), Err
     Ok(())
 }
 
-/// All that were replaced, and are kept.
+/// All that were replaced, and are kept. What makes no sense among them counts no more, as if its time were over.
 pub(super) fn all(connection: &Connection) -> Result<Vec<FormerSecret>, Error> {
     let mut select = connection.prepare("SELECT principal, nt_hash, until FROM former_secret")?;
-    let rows = select.query_and_then([], |row| {
-        let nt_hash = Secret::from(row.get::<_, [u8; 16]>(1)?);
-        Ok(FormerSecret { relative_id: row.get(0)?, nt_hash, until: time(row.get(2)?)? })
-    })?;
-    rows.collect()
+    let mut rows = select.query([])?;
+    let mut former = Vec::new();
+    while let Some(row) = rows.next()? {
+        let (relative_id, hash, until) = (row.get(0), row.get::<_, [u8; 16]>(1), row.get(2));
+        if let (Ok(relative_id), Ok(hash), Ok(until)) = (relative_id, hash, until)
+            && let Ok(until) = Timestamp::from_second(until)
+        {
+            former.push(FormerSecret { relative_id, nt_hash: Secret::from(hash), until });
+        }
+    }
+    Ok(former)
 }
 
 #[cfg(test)]

@@ -84,7 +84,8 @@ enum Missing {
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot {
     pub(crate) accounts: Vec<(Account, Keys)>,
-    pub(crate) users: Vec<(User, server::admin::Secret)>,
+    /// Who is damaged has no secret.
+    pub(crate) users: Vec<(User, Option<server::admin::Secret>)>,
     /// What was replaced, and may still count.
     pub(crate) former: Vec<FormerSecret>,
     pub(crate) operators: Vec<(Operator, secure::PasswordHash)>,

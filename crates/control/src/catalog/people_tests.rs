@@ -1,11 +1,11 @@
 //! Users, groups and the rights of both on shares.
 
 use jiff::{SignedDuration, Timestamp};
-use server::admin::{HostsAllowed, ShareRight, ShareRights, Standing};
+use server::admin::{HostsAllowed, ShareRight, ShareRights, Standing, nt_hash};
 
 use super::tests::{account, place, ram, share, user};
 use super::{Catalog, Grantee, NewShare, ShareChanges, UserChanges};
-use crate::{Fault, UserName};
+use crate::{Fault, Key, UserName};
 
 /// A catalog with two accounts, `studio` with two users and `other` with one.
 fn people() -> (tempfile::TempDir, Catalog) {
@@ -79,6 +79,65 @@ fn a_share_is_for_the_hosts_that_it_names_and_for_none_where_they_make_no_sense(
     assert_eq!(rights(&mut catalog).hosts.to_string(), "192.0.2.0/32");
     catalog.connection.execute("UPDATE share SET hosts = 'everywhere'", []).unwrap();
     assert!(catalog.snapshot().is_err() && catalog.shares().is_err());
+}
+
+#[test]
+fn a_damaged_user_keeps_nobody_from_the_others_and_can_be_deleted() {
+    for (damage, what) in [
+        ("nt_hash = x'00'", "a password"),
+        ("expires = 9000000000000000000", "a time of expiry"),
+        ("disabled = 7", "whether it is disabled"),
+        ("account = 77", "an account"),
+        ("name = CAST(x'ff' AS TEXT)", "a name"),
+    ] {
+        let (_place, mut catalog) = people();
+        let spoil = format!("UPDATE user SET {damage} WHERE name = 'alice'");
+        let unchecked = "PRAGMA foreign_keys = off; PRAGMA ignore_check_constraints = on;";
+        catalog.connection.execute_batch(&format!("{unchecked} {spoil}; PRAGMA foreign_keys = on")).unwrap();
+        let listed: Vec<_> =
+            catalog.users().unwrap().into_iter().map(|user| (user.name.to_lowercase(), user.damage)).collect();
+        let [alice, bob, carol] = ["alice", "bob", "carol"].map(str::to_owned);
+        assert_eq!(listed, [(alice, Some(what)), (bob, None), (carol, None)]);
+        assert_eq!(catalog.user(&user("alice")).unwrap().damage, Some(what));
+        let snapshot = catalog.snapshot().unwrap();
+        assert!(snapshot.users[0].1.is_none() && snapshot.users[1].1.is_some());
+        assert_eq!(super::check::contents(&catalog.connection).len(), 1, "{what}");
+        assert_eq!(catalog.add_user(&user("alice"), "x", None).unwrap_err().fault(), Fault::Conflict);
+        catalog.remove_user(&user("ALICE")).unwrap();
+        assert_eq!(catalog.users().unwrap().len(), 2);
+        assert!(super::check::contents(&catalog.connection).is_empty());
+    }
+}
+
+#[test]
+fn what_was_replaced_counts_until_its_time_is_over_or_something_is_replaced_without_one() {
+    let (_place, mut catalog) = people();
+    let (alice, studio) = (user("alice"), account("studio"));
+    let hour = || Some("1h".parse().unwrap());
+    let before = Timestamp::now();
+    catalog.set_password(&alice, "second", hour()).unwrap();
+    let old_key = catalog.keys(&studio).unwrap().key1.clone();
+    catalog.regenerate_key(&studio, Key::One, hour()).unwrap();
+    let snapshot = catalog.snapshot().unwrap();
+    let hashes: Vec<_> = snapshot.former.iter().map(|former| former.nt_hash.clone()).collect();
+    assert_eq!(hashes, [nt_hash("secret"), nt_hash(&old_key)]);
+    let hours = |hours| before.checked_add(SignedDuration::from_hours(hours)).unwrap();
+    assert!(!snapshot.is_over(before) && snapshot.is_over(hours(2)));
+
+    catalog.set_password(&alice, "third", hour()).unwrap();
+    assert_eq!(catalog.snapshot().unwrap().former.len(), 3);
+    catalog.set_password(&alice, "fourth", None).unwrap();
+    assert_eq!(catalog.snapshot().unwrap().former.len(), 1, "the older ones end with it");
+    (0..4).for_each(|_| catalog.set_password(&alice, "again", hour()).unwrap());
+    assert_eq!(catalog.set_password(&alice, "again", hour()).unwrap_err().fault(), Fault::Conflict);
+
+    catalog.forget_former(before).unwrap();
+    assert_eq!(catalog.snapshot().unwrap().former.len(), 5);
+    catalog.forget_former(hours(2)).unwrap();
+    assert!(catalog.snapshot().unwrap().former.is_empty());
+    catalog.set_password(&alice, "again", hour()).unwrap();
+    catalog.remove_user(&alice).unwrap();
+    assert!(catalog.snapshot().unwrap().former.is_empty());
 }
 
 #[test]

@@ -94,7 +94,9 @@ fn find(connection: &Connection, name: &str) -> Result<Option<Principal>, Error>
                        LEFT JOIN account AS owner ON owner.relative_id IN (user.account, user_group.account)
         WHERE folded_name = ?1";
     let found = connection.query_row(select, [store::fold(name)], |row| {
-        let [account, user, group, owner]: [Option<String>; 4] = [row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?];
+        // One that is damaged is somebody all the same, by the name that led here.
+        let named = |column| row.get(column).unwrap_or_else(|_| Some(store::fold(name)));
+        let [account, user, group, owner] = [1, 2, 3, 4].map(named);
         let (kind, name) = match (account, user, group) {
             (Some(name), _, _) => (Kind::Account, name),
             (None, Some(name), _) => (Kind::User, name),

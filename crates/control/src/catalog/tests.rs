@@ -265,7 +265,7 @@ fn passwords_are_kept_as_hashes_only() {
         assert_eq!(catalog.add_user(&user("bob"), bad, None).unwrap_err().fault(), Fault::Argument);
     }
     let snapshot = catalog.snapshot().unwrap();
-    assert_eq!(snapshot.users[0].1, server::admin::nt_hash("correct horse battery"));
+    assert_eq!(snapshot.users[0].1, Some(server::admin::nt_hash("correct horse battery")));
     drop(catalog);
     for file in fs::read_dir(folder.path()).unwrap() {
         let bytes = fs::read(file.unwrap().path()).unwrap();
@@ -286,8 +286,8 @@ fn another_password_leaves_the_user_and_nothing_of_the_old_one() {
     assert_eq!(catalog.set_password(&user("alice"), "", None).unwrap_err().fault(), Fault::Argument);
     assert_eq!(catalog.set_password(&user("carol"), "hers", None).unwrap_err().fault(), Fault::Missing);
     let users = catalog.snapshot().unwrap().users;
-    assert_eq!(users[0], (added, server::admin::nt_hash("second")));
-    assert_eq!(users[1].1, server::admin::nt_hash("his own"));
+    assert_eq!(users[0], (added, Some(server::admin::nt_hash("second"))));
+    assert_eq!(users[1].1, Some(server::admin::nt_hash("his own")));
     drop(catalog);
     let old = server::admin::nt_hash("first");
     for file in fs::read_dir(folder.path()).unwrap() {

@@ -1,7 +1,7 @@
 //! Users of an account, who sign in with a password of their own.
 
 use jiff::Timestamp;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Row, params};
 use server::admin::{Secret, Standing};
 
 use super::former::{Replaced, Slot};
@@ -27,6 +27,8 @@ pub struct User {
     pub disabled: bool,
     /// From when on it may not sign in.
     pub expires: Option<Timestamp>,
+    /// What the catalog says of it that makes no sense. Who is damaged cannot sign in, and can be deleted.
+    pub damage: Option<&'static str>,
 }
 
 /// What to change about a user; `None` leaves a thing as it is.
@@ -63,7 +65,7 @@ impl Catalog {
                 "INSERT INTO user (relative_id, name, account, nt_hash) VALUES (?1, ?2, ?3, ?4)",
                 params![relative_id, name.as_str(), account_id, *nt_hash],
             )?;
-            Ok(User { name: name.to_string(), account, relative_id, disabled: false, expires: None })
+            Ok(User { name: name.to_string(), account, relative_id, disabled: false, expires: None, damage: None })
         })
     }
 
@@ -137,29 +139,68 @@ fn hash(password: &str) -> Result<Secret, Error> {
 }
 
 fn one(connection: &Connection, relative_id: u32) -> Result<User, Error> {
-    let found =
-        all_with_hashes(connection)?.into_iter().map(|(user, _)| user).find(|user| user.relative_id == relative_id);
+    let mut select = connection.prepare(&select("WHERE user.relative_id = ?1"))?;
+    let found = select.query_map([relative_id], read)?.next().transpose()?.map(|(user, _)| user);
     found.ok_or_else(|| Error::missing("the user is gone", "`multilane user list` shows those there are"))
 }
 
-/// All users with the NT hashes of their passwords, by name.
-pub(super) fn all_with_hashes(connection: &Connection) -> Result<Vec<(User, Secret)>, Error> {
-    let mut select = connection.prepare(
-        "SELECT user.name, account.name, user.relative_id, user.disabled, user.expires, user.nt_hash
-         FROM user JOIN account ON account.relative_id = user.account
-                   JOIN principal ON principal.relative_id = user.relative_id
-         ORDER BY principal.folded_name",
-    )?;
-    let rows = select.query_and_then([], |row| {
-        let expires: Option<i64> = row.get(4)?;
-        let user = User {
-            name: row.get(0)?,
-            account: row.get(1)?,
-            relative_id: row.get(2)?,
-            disabled: row.get(3)?,
-            expires: expires.map(time).transpose()?,
-        };
-        Ok((user, Secret::from(row.get::<_, [u8; 16]>(5)?)))
+/// All users with the NT hashes of their passwords, by name. Who is damaged has none: nobody can sign in as that.
+pub(super) fn all_with_hashes(connection: &Connection) -> Result<Vec<(User, Option<Secret>)>, Error> {
+    let mut select = connection.prepare(&select("ORDER BY folded_name"))?;
+    let rows = select.query_map([], read)?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// What is wrong with users, for who looks whether all is well.
+pub(super) fn damages(connection: &Connection) -> Result<Vec<Error>, Error> {
+    let damaged = |user: User| {
+        let what = format!("the catalog says of the user {:?} {} that makes no sense", user.name, user.damage?);
+        let remedy =
+            "delete the user with `multilane user delete NAME`, or restore a backup with `multilane restore FILE`";
+        Some(Error::machine(what, remedy))
+    };
+    Ok(all_with_hashes(connection)?.into_iter().filter_map(|(user, _)| damaged(user)).collect())
+}
+
+/// The columns that [`read`] reads, of the rows that `which` says.
+fn select(which: &str) -> String {
+    format!(
+        "SELECT user.relative_id, folded_name, user.name AS name, account.name AS account, disabled, expires, nt_hash
+         FROM user JOIN principal ON principal.relative_id = user.relative_id
+                   LEFT JOIN account ON account.relative_id = user.account {which}"
+    )
+}
+
+/// Reads a user. One that makes no sense keeps nobody from the others: it is damaged.
+fn read(row: &Row<'_>) -> rusqlite::Result<(User, Option<Secret>)> {
+    let mut damage = None;
+    let mut damaged = |what| _ = damage.get_or_insert(what);
+    let relative_id = row.get("relative_id")?;
+    let name = row.get("name").or_else(|_| {
+        damaged("a name");
+        row.get("folded_name")
     })?;
-    rows.collect()
+    let account: String = row.get("account").unwrap_or_else(|_| {
+        damaged("an account");
+        String::new()
+    });
+    let disabled = match row.get::<_, i64>("disabled") {
+        Ok(0) => false,
+        Ok(1) => true,
+        Ok(_) | Err(_) => {
+            damaged("whether it is disabled");
+            true
+        }
+    };
+    let expires = row
+        .get::<_, Option<i64>>("expires")
+        .map_err(|_| ())
+        .and_then(|seconds| seconds.map(Timestamp::from_second).transpose().map_err(|_| ()));
+    let expires = expires.unwrap_or_else(|()| {
+        damaged("a time of expiry");
+        None
+    });
+    let hash = row.get::<_, [u8; 16]>("nt_hash").inspect_err(|_| damaged("a password")).ok().map(Secret::from);
+    let user = User { name, account, relative_id, disabled, expires, damage };
+    Ok((user, hash.filter(|_| damage.is_none())))
 }

@@ -59,6 +59,17 @@ impl Served {
         Served { child, port, password: keys["key1"].as_str().unwrap().to_owned(), folder }
     }
 
+    /// Ends it, and starts it on the same data folder and port.
+    #[allow(dead_code)]
+    pub(crate) fn restart(&mut self) {
+        self.stop();
+        let listen = format!("127.0.0.1:{}", self.port);
+        let mut command = program(&self.folder, &["serve", "--json", "--listen", &listen]);
+        self.child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(self.child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    }
+
     /// Tells it to end, and waits until it has.
     #[allow(dead_code)]
     pub(crate) fn stop(&mut self) {

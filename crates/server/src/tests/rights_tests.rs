@@ -249,6 +249,35 @@ async fn a_user_who_is_disabled_or_has_expired_is_gone_and_told_so_for_the_passw
     }
 }
 
+#[tokio::test]
+async fn what_a_former_password_signed_in_goes_on_and_it_signs_in_nothing_more() {
+    let all = async {
+        let server = realm();
+        let mut peer = Peer::sign_in(&server).await;
+        let former = server.configuration.load().principals[0].secrets.clone();
+        change(&server, |configuration| {
+            let user = &mut configuration.principals[0];
+            user.former = std::mem::replace(&mut user.secrets, vec![crate::admin::nt_hash("another")]);
+        });
+        assert_eq!(peer.connect("ram").await, Status::SUCCESS);
+        assert_eq!(attempt(&server, USER).await, Status::LOGON_FAILURE);
+        let mut second = Peer::connect_as(&server, Terms::default());
+        second.negotiate().await;
+        assert_eq!(second.bind(&peer).await, Status::LOGON_FAILURE, "a bind is a sign-in, too");
+        // Both are good for an account's key, until the time of the old one is over.
+        change(&server, |configuration| {
+            let user = &mut configuration.principals[0];
+            user.former.clear();
+            user.secrets.extend(former);
+        });
+        assert_eq!(attempt(&server, USER).await, Status::SUCCESS);
+        let kept = server.sessions.count();
+        change(&server, |configuration| configuration.principals[0].secrets.truncate(1));
+        assert_eq!((server.sessions.count(), kept), (0, 2));
+    };
+    LocalSet::new().run_until(all).await;
+}
+
 /// Signs in on a connection of its own.
 async fn attempt(server: &Arc<Shared>, user: &'static str) -> Status {
     let mut peer = Peer::connect_as(server, Terms { user, ..Terms::default() });
