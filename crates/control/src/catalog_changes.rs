@@ -100,6 +100,7 @@ fn users(before: &Snapshot, now: &Snapshot) {
             ("name", earlier.name != user.name),
             ("disabled", earlier.disabled != user.disabled),
             ("expiry", earlier.expires != user.expires),
+            ("unix-owner", earlier.unix_owner != user.unix_owner),
         ]);
         if !what.is_empty() {
             let (disabled, was) = (user.disabled, &earlier.name);

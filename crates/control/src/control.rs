@@ -416,6 +416,7 @@ fn principals(snapshot: &Snapshot) -> Vec<Principal> {
         // Who replaces a key that many programs have gives them time to learn the new one.
         secrets: [nt_hash(&keys.key1), nt_hash(&keys.key2)].into_iter().chain(former(account.relative_id)).collect(),
         former: Vec::new(),
+        unix_owner: None,
         groups: Vec::new(),
         standing: Standing::Good,
     });
@@ -428,6 +429,7 @@ fn principals(snapshot: &Snapshot) -> Vec<Principal> {
         relative_id: user.relative_id,
         secrets: vec![hash.clone()],
         former: former(user.relative_id),
+        unix_owner: user.unix_owner,
         groups: snapshot.groups_of.get(&user.relative_id).cloned().unwrap_or_default(),
         standing: user.standing(now),
     });

@@ -27,6 +27,7 @@ use crate::page;
 use crate::remote::arguments::{DOCTOR_EXAMPLES, Doctor, RemoteCommand};
 use crate::rest;
 use crate::share::arguments::ShareCommand;
+use crate::unix_owner::{self, OwnerOf};
 
 /// Threads that one server may have: more than any machine has cores.
 const THREADS_MAX: i64 = 1024;
@@ -448,6 +449,20 @@ pub(crate) enum UserCommand {
     Unlock {
         /// The user
         name: UserName,
+    },
+    /// Change whose a user's new files are on this machine
+    #[command(
+        after_help = "Examples:\n  multilane user update alice --unix-owner alice\n  multilane user update alice --unix-owner none"
+    )]
+    Update {
+        /// The user
+        name: UserName,
+        /// Whose they are, such as alice or alice:staff, by name or number, or none: as the share says (`share create --unix-owner`)
+        #[arg(long, value_name = "USER[:GROUP]|none", value_parser = unix_owner::parse_or_none)]
+        unix_owner: OwnerOf,
+        /// Let it be root
+        #[arg(long)]
+        allow_root: bool,
     },
     /// Let a user sign in until a time; its sessions end then
     #[command(

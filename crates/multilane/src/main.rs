@@ -36,6 +36,7 @@ mod status;
 mod supervisor;
 mod table;
 mod top;
+mod unix_owner;
 mod user;
 mod why;
 

@@ -13,6 +13,7 @@ use crate::data;
 use crate::output::{Deleted, Output};
 use crate::password;
 use crate::table::{Table, span};
+use crate::unix_owner::OwnerOf;
 
 /// A user as `--json` prints it.
 #[derive(Serialize)]
@@ -25,6 +26,8 @@ struct Shown {
     expires: Option<String>,
     /// Seconds that it stays locked.
     locked_seconds: Option<u64>,
+    /// Whose its new files are on this machine, as `UID:GID`, where that is not as the share says.
+    unix_owner: Option<String>,
     /// What the catalog says of it that makes no sense.
     damage: Option<&'static str>,
 }
@@ -87,6 +90,27 @@ pub(crate) fn run(path: &Path, command: &UserCommand, output: Output) -> Result<
             output.print(&Unlocked { user: name.as_str(), was_locked }, |_| {
                 format!("{name}: {}\n", if was_locked { "unlocked" } else { "was not locked" })
             })
+        }
+        UserCommand::Update { name, unix_owner: OwnerOf(owner), allow_root } => {
+            if owner.is_some_and(|owner| owner.uid == 0) && !allow_root {
+                return Err(Error::argument(
+                    "what the user makes would be root's on this machine",
+                    "name another user, or add --allow-root where that is what you want",
+                ));
+            }
+            let changes = UserChanges { unix_owner: Some(*owner), ..UserChanges::default() };
+            let user = catalog.update_user(name, &changes)?;
+            if owner.is_some_and(|owner| !owner.can_be_given_files()) {
+                eprintln!(
+                    "warning: a server that runs as you do now may not give files away: run it as root, or with CAP_CHOWN; \
+                     until then the user can make none"
+                );
+            }
+            let how = owner.map_or_else(
+                || "new files are whoever's the share says".to_owned(),
+                |owner| format!("new files are those of user {} and group {} of this machine", owner.uid, owner.gid),
+            );
+            told.changed(&folder, &catalog, user, &how)
         }
         UserCommand::Expire { name, at } => {
             let changes = UserChanges { expires: Some(at.0), ..UserChanges::default() };
@@ -154,6 +178,7 @@ impl Told {
             standing,
             expires,
             locked_seconds,
+            unix_owner: user.unix_owner.map(|owner| format!("{}:{}", owner.uid, owner.gid)),
             damage: user.damage,
         }
     }
@@ -176,11 +201,12 @@ fn description(whole: &Whole) -> String {
     let expires = user.expires.as_deref().unwrap_or("never");
     let groups = if groups.is_empty() { "none".to_owned() } else { groups.join(", ") };
     let locked = user.locked_seconds.map_or_else(|| "no".to_owned(), |seconds| format!("for {} more", span(seconds)));
+    let owner = user.unix_owner.as_deref().unwrap_or("as the share says");
     let damage = user.damage.map_or_else(String::new, |what| {
         format!("damage:   the catalog says {what} that makes no sense; the user can be deleted\n")
     });
     format!(
-        "name:     {}\naccount:  {}\nSID:      {}\nstanding: {}\nexpires:  {expires}\nlocked:   {locked}\ngroups:   {groups}\n{damage}",
+        "name:     {}\naccount:  {}\nSID:      {}\nstanding: {}\nexpires:  {expires}\nlocked:   {locked}\nowner:    {owner}\ngroups:   {groups}\n{damage}",
         user.name, user.account, user.sid, user.standing
     )
 }

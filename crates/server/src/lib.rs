@@ -25,6 +25,7 @@
 //!     former: Vec::new(),
 //!     groups: Vec::new(),
 //!     standing: Standing::Good,
+//!     unix_owner: None,
 //! };
 //! let share = Share {
 //!     name: "files".to_owned(),

@@ -13,7 +13,7 @@
 //! use store::{Error, Kind, NewNode, RamStore, Resolved, SharePath, Store, Use};
 //!
 //! let store = RamStore::new(16 << 20);
-//! let new = NewNode { kind: Kind::File, attributes: 0, security: None };
+//! let new = NewNode { kind: Kind::File, attributes: 0, security: None, owner: None };
 //! let file = store.create(&SharePath::parse("Notes.txt")?, new)?;
 //! file.write_at(b"remember the milk", 0)?;
 //!
@@ -173,6 +173,8 @@ pub struct NewNode<'a> {
     pub attributes: Attributes,
     /// Its security descriptor, kept as it is.
     pub security: Option<&'a [u8]>,
+    /// Whose it is on this machine, where that is not as for all that is made in the store. Only folders of this machine have owners.
+    pub owner: Option<UnixOwner>,
 }
 
 /// What the opener will do with a node's data; a directory store opens the file accordingly.

@@ -88,6 +88,8 @@ fn a_damaged_user_keeps_nobody_from_the_others_and_can_be_deleted() {
         ("expires = 9000000000000000000", "a time of expiry"),
         ("disabled = 7", "whether it is disabled"),
         ("account = 77", "an account"),
+        ("unix_uid = 4294967295, unix_gid = 0", "an owner on this machine"),
+        ("unix_uid = 1", "an owner on this machine"),
         ("name = CAST(x'ff' AS TEXT)", "a name"),
     ] {
         let (_place, mut catalog) = people();

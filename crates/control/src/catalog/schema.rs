@@ -128,6 +128,8 @@ const STEPS: [&str; 14] = [
     // From where a share may be used; from everywhere where nothing is said.
     //
     // Passwords and keys that were replaced, with the time that they have left: those of users keep what they signed in, those of accounts sign in, too.
+    //
+    // Whose the files of a user are on this machine; as the share says where nothing is said.
     "ALTER TABLE share ADD COLUMN hosts TEXT;
      CREATE TABLE former_secret (
          principal INTEGER NOT NULL REFERENCES principal ON DELETE CASCADE,
@@ -136,7 +138,10 @@ const STEPS: [&str; 14] = [
          nt_hash BLOB NOT NULL CHECK (length(nt_hash) = 16),
          until INTEGER NOT NULL
      ) STRICT;
-     CREATE INDEX former_secret_of ON former_secret (principal)",
+     CREATE INDEX former_secret_of ON former_secret (principal);
+     ALTER TABLE user ADD COLUMN unix_uid INTEGER CHECK (unix_uid BETWEEN 0 AND 4294967294);
+     ALTER TABLE user ADD COLUMN unix_gid INTEGER
+         CHECK (unix_gid BETWEEN 0 AND 4294967294 AND (unix_gid IS NULL) = (unix_uid IS NULL))",
 ];
 
 /// The version that this program's catalogs have.

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use rusqlite::{Connection, Row, params};
 use server::admin::{Secret, Standing};
+use store::UnixOwner;
 
 use super::former::{Replaced, Slot};
 use super::principals::{self, Kind};
@@ -27,6 +28,8 @@ pub struct User {
     pub disabled: bool,
     /// From when on it may not sign in.
     pub expires: Option<Timestamp>,
+    /// Whose its files are on this machine; `None` for whoever the share says.
+    pub unix_owner: Option<UnixOwner>,
     /// What the catalog says of it that makes no sense. Who is damaged cannot sign in, and can be deleted.
     pub damage: Option<&'static str>,
 }
@@ -40,6 +43,8 @@ pub struct UserChanges {
     pub disabled: Option<bool>,
     /// From when on it may not sign in, or that it always may.
     pub expires: Option<Option<Timestamp>>,
+    /// Whose its new files are on this machine, or whoever the share says.
+    pub unix_owner: Option<Option<UnixOwner>>,
 }
 
 impl User {
@@ -65,7 +70,15 @@ impl Catalog {
                 "INSERT INTO user (relative_id, name, account, nt_hash) VALUES (?1, ?2, ?3, ?4)",
                 params![relative_id, name.as_str(), account_id, *nt_hash],
             )?;
-            Ok(User { name: name.to_string(), account, relative_id, disabled: false, expires: None, damage: None })
+            Ok(User {
+                name: name.to_string(),
+                account,
+                relative_id,
+                disabled: false,
+                expires: None,
+                unix_owner: None,
+                damage: None,
+            })
         })
     }
 
@@ -103,6 +116,11 @@ impl Catalog {
             if let Some(expires) = changes.expires {
                 let update = "UPDATE user SET expires = ?2 WHERE relative_id = ?1";
                 transaction.execute(update, params![relative_id, expires.map(Timestamp::as_second)])?;
+            }
+            if let Some(owner) = changes.unix_owner {
+                let update = "UPDATE user SET unix_uid = ?2, unix_gid = ?3 WHERE relative_id = ?1";
+                let (uid, gid) = (owner.map(|owner| owner.uid), owner.map(|owner| owner.gid));
+                transaction.execute(update, params![relative_id, uid, gid])?;
             }
             one(transaction, relative_id)
         })
@@ -165,7 +183,8 @@ pub(super) fn damages(connection: &Connection) -> Result<Vec<Error>, Error> {
 /// The columns that [`read`] reads, of the rows that `which` says.
 fn select(which: &str) -> String {
     format!(
-        "SELECT user.relative_id, folded_name, user.name AS name, account.name AS account, disabled, expires, nt_hash
+        "SELECT user.relative_id, folded_name, user.name AS name, account.name AS account, disabled, expires, nt_hash,
+                unix_uid, unix_gid
          FROM user JOIN principal ON principal.relative_id = user.relative_id
                    LEFT JOIN account ON account.relative_id = user.account {which}"
     )
@@ -200,7 +219,15 @@ fn read(row: &Row<'_>) -> rusqlite::Result<(User, Option<Secret>)> {
         damaged("a time of expiry");
         None
     });
+    let unix_owner = match (row.get("unix_uid"), row.get("unix_gid")) {
+        (Ok(Some(uid)), Ok(Some(gid))) if uid != u32::MAX && gid != u32::MAX => Some(UnixOwner { uid, gid }),
+        (Ok(None), Ok(None)) => None,
+        (_, _) => {
+            damaged("an owner on this machine");
+            None
+        }
+    };
     let hash = row.get::<_, [u8; 16]>("nt_hash").inspect_err(|_| damaged("a password")).ok().map(Secret::from);
-    let user = User { name, account, relative_id, disabled, expires, damage };
+    let user = User { name, account, relative_id, disabled, expires, unix_owner, damage };
     Ok((user, hash.filter(|_| damage.is_none())))
 }

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, Subcommand};
 use control::{AccountName, BelievedFor, Error, Grantee, ShareName, UnixOwner};
 use server::admin::{AuditClass, AuditClasses, HostsAllowed, ShareRight, UnknownClass, UnknownRight};
-use uzers::{User, get_group_by_name, get_user_by_name, get_user_by_uid};
 
 use super::provision::{CHANGES, ProvisionChange, ProvisionCreate};
 use crate::arguments::Switch;
+use crate::unix_owner;
 
 const SHARE_EXAMPLES: &str = "\
 Examples:
@@ -144,7 +144,7 @@ pub(crate) struct ShareCreate {
     pub(crate) directory_mode: Option<u32>,
 
     /// Whose new files and directories are on this machine, such as media or media:staff, by name or number [default: the server's own user]
-    #[arg(long, value_name = "USER[:GROUP]", conflicts_with = "ram", value_parser = unix_owner)]
+    #[arg(long, value_name = "USER[:GROUP]", conflicts_with = "ram", value_parser = unix_owner::parse)]
     pub(crate) unix_owner: Option<UnixOwner>,
 
     /// What clients speak: SMB, for nothing else is served
@@ -277,35 +277,6 @@ fn protocol(text: &str) -> Result<Protocol, Error> {
         "NFS" => Err(Error::argument("NFS is not served", "use SMB, or leave out --protocol")),
         _ => Err(Error::argument(format!("{text:?} is no protocol"), "use SMB, or leave out --protocol")),
     }
-}
-
-/// A user of this machine, and a group or the user's own.
-fn unix_owner(text: &str) -> Result<UnixOwner, Error> {
-    let (user, group) = text.split_once(':').map_or((text, None), |(user, group)| (user, Some(group)));
-    let missing = |what: &str, name: &str| {
-        Error::argument(
-            format!("there is no {what} {name:?} on this machine"),
-            "use USER or USER:GROUP, by name or number",
-        )
-    };
-    let known = match user.parse() {
-        Ok(uid) => get_user_by_uid(uid),
-        Err(_) => get_user_by_name(user),
-    };
-    // A number may be of a user that only another machine knows.
-    let uid = known.as_ref().map(User::uid).or_else(|| user.parse().ok()).ok_or_else(|| missing("user", user))?;
-    let gid = match group {
-        Some(group) => {
-            let number = get_group_by_name(group).map(|group| group.gid()).or_else(|| group.parse().ok());
-            number.ok_or_else(|| missing("group", group))?
-        }
-        None => known.as_ref().map(User::primary_group_id).ok_or_else(|| missing("user", user))?,
-    };
-    // That number means "as it is" to the kernel.
-    if uid == u32::MAX || gid == u32::MAX {
-        return Err(missing("user or group", text));
-    }
-    Ok(UnixOwner { uid, gid })
 }
 
 fn mode(text: &str) -> Result<u32, Error> {

@@ -118,7 +118,7 @@ async fn no_command_changes_on_its_shard_what_somebody_changes_for_long() {
 async fn streams_are_looked_for_among_many_off_the_shard() {
     let Ok(folder) = tempfile::tempdir_in("/dev/shm") else { return };
     let store = DirectoryStore::open(folder.path(), Default::default()).unwrap();
-    let new = NewNode { kind: Kind::File, attributes: 0x20, security: None };
+    let new = NewNode { kind: Kind::File, attributes: 0x20, security: None, owner: None };
     let file = store.create(&SharePath::parse("file").unwrap(), new).unwrap();
     let long = |number: usize| format!("{number:0250}");
     for number in 0..100 {
@@ -189,7 +189,7 @@ async fn a_stream_that_came_with_a_copied_file_is_copied_off_the_shard() {
     for place in places.into_iter().filter(|place| place.is_dir()) {
         let folder = tempfile::tempdir_in(place).unwrap();
         let store = DirectoryStore::open(folder.path(), Default::default()).unwrap();
-        let new = NewNode { kind: Kind::File, attributes: 0x20, security: None };
+        let new = NewNode { kind: Kind::File, attributes: 0x20, security: None, owner: None };
         let original = store.create(&SharePath::parse("original").unwrap(), new).unwrap();
         original.extras().create_stream("stream").unwrap().write_at(&[5; LENGTH], 0).unwrap();
         let copied =

@@ -319,7 +319,7 @@ mod tests {
     fn files_stand_between_the_bytes_they_were_queued_between() {
         let folder = tempfile::tempdir().unwrap();
         let store = DirectoryStore::open(folder.path(), Default::default()).unwrap();
-        let new = NewNode { kind: Kind::File, attributes: 0, security: None };
+        let new = NewNode { kind: Kind::File, attributes: 0, security: None, owner: None };
         let node = store.create(&SharePath::parse("f").unwrap(), new).unwrap();
         node.write_at(b"0123456789", 0).unwrap();
         let buffers = Buffers::default();

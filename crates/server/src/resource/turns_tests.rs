@@ -285,7 +285,7 @@ async fn sign_in_as(server: &Arc<Shared>, turns: &Rc<Turns>, terms: Terms) -> Pe
 /// A server on memory that has a file `large`.
 fn server_with_large_file() -> Arc<Shared> {
     let store = RamStore::new(64 << 20);
-    let new = NewNode { kind: Kind::File, attributes: 0, security: None };
+    let new = NewNode { kind: Kind::File, attributes: 0, security: None, owner: None };
     store.create(&SharePath::parse("large").unwrap(), new).unwrap().set_length(LONG_READ.into()).unwrap();
     server_with(Signing::Enabled, Arc::new(store))
 }

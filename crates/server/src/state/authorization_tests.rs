@@ -86,7 +86,7 @@ async fn connect(peer: &mut Peer, share: &str) -> TreeId {
 
 /// Makes a file or directory behind the server's back, with these bytes as its descriptor.
 fn make(store: &dyn Store, path: &str, kind: Kind, descriptor: &[u8]) {
-    let new = NewNode { kind, attributes: 0, security: Some(descriptor) };
+    let new = NewNode { kind, attributes: 0, security: Some(descriptor), owner: None };
     store.create(&SharePath::parse(path).unwrap(), new).unwrap();
 }
 

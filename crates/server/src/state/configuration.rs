@@ -8,7 +8,7 @@ use std::time::Duration;
 
 pub use busy_poll::Polling;
 pub use secure::Secret;
-use store::Store;
+use store::{Store, UnixOwner};
 
 pub use crate::resource::rate_limit::{Rate, RequestRate};
 pub use crate::state::audit::{
@@ -76,6 +76,8 @@ pub struct Principal {
     pub groups: Vec<u32>,
     /// Whether it may sign in.
     pub standing: Standing,
+    /// Whose the files are on this machine that it makes, where that is not as for all that its share makes.
+    pub unix_owner: Option<UnixOwner>,
 }
 
 /// Whether a principal may sign in.

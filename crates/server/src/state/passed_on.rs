@@ -297,7 +297,7 @@ mod tests {
     /// A RAM disk with directories in each other, of which none has a descriptor.
     fn chain(levels: usize) -> (RamStore, SharePath) {
         let store = RamStore::new(64 << 20);
-        let new = NewNode { kind: Kind::Directory, attributes: 0, security: None };
+        let new = NewNode { kind: Kind::Directory, attributes: 0, security: None, owner: None };
         let ways: Vec<_> = (1..=levels).map(|level| path(&["d"].repeat(level).join("\\"))).collect();
         ways.iter().for_each(|way| drop(store.create(way, new).unwrap()));
         (store, ways.last().unwrap().clone())
@@ -328,7 +328,7 @@ mod tests {
         assert_eq!(look(), PassedOn::Nothing, "it is remembered");
         // What is found by what is remembered is not believed for longer than that.
         age(&inheritance, BELIEVED_FOR / 2);
-        let new = NewNode { kind: Kind::Directory, attributes: 0, security: None };
+        let new = NewNode { kind: Kind::Directory, attributes: 0, security: None, owner: None };
         store.create(&path("d\\d\\d\\e"), new).unwrap();
         assert_eq!(of(&inheritance, &store, &path("d\\d\\d\\e")), Ok(PassedOn::Nothing));
         age(&inheritance, BELIEVED_FOR / 2);

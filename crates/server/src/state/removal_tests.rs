@@ -145,7 +145,7 @@ async fn of_two_names_the_one_that_was_deleted_goes_whatever_its_path_means_by_t
     let test = async {
         for after in 0..4 {
             let ram: Arc<dyn Store> = Arc::new(RamStore::new(DISK));
-            let new = |kind| NewNode { kind, attributes: 0, security: None };
+            let new = |kind| NewNode { kind, attributes: 0, security: None, owner: None };
             let [one, two] = ["one", "two"].map(|name| ram.create(&path(name), new(Kind::Directory)).unwrap());
             let file = ram.create(&path("one\\file"), new(Kind::File)).unwrap();
             ram.link(&path("one\\file"), &path("two\\file"), file.identity(), Replace::No).unwrap();

@@ -4,6 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::iter;
 
 use secure::Secret;
+use store::UnixOwner;
 use wire::security::Sid;
 
 use crate::state::configuration::{Principal, PrincipalKind, Share, ShareRight, Standing};
@@ -37,6 +38,8 @@ pub(crate) struct User {
     pub(crate) sids: Vec<Sid>,
     /// The relative ids of the groups that an operator has put it in.
     groups: Vec<u32>,
+    /// Whose the files are on this machine that it makes, where that is not as for all that its share makes.
+    pub(crate) unix_owner: Option<UnixOwner>,
     /// The secret that it signed in with: it ends with that. None for who did not.
     pub(crate) secret: Option<Secret>,
     /// Session.IsAnonymous: whoever speaks has not said that it is this user, or no longer.
@@ -65,7 +68,8 @@ impl User {
         sids.first().hash(&mut hasher);
         let (id, number) = (UserId(principal.relative_id), hasher.finish().max(1));
         let (kind, groups) = (principal.kind, principal.groups.clone());
-        User { id, name, account, kind, number, sids, groups, secret: None, is_anonymous: false }
+        let unix_owner = principal.unix_owner;
+        User { id, name, account, kind, number, sids, groups, unix_owner, secret: None, is_anonymous: false }
     }
 
     /// What is left of the user of a session that signs in again as the anonymous user: the name, by which operators know the session and with which it
@@ -79,6 +83,7 @@ impl User {
             number: self.number,
             sids: vec![Sid::ANONYMOUS, Sid::NOBODY],
             groups: Vec::new(),
+            unix_owner: None,
             secret: self.secret.clone(),
             is_anonymous: true,
         }
@@ -108,7 +113,7 @@ impl User {
 
     /// This user as `principal`, which it still is, now is; `None` where nothing has changed. Of the anonymous user nothing does.
     pub(crate) fn as_now(&self, principal: &Principal, machine_sid: [u32; 3]) -> Option<Self> {
-        if self.is_anonymous || self.groups == principal.groups {
+        if self.is_anonymous || (&self.groups, self.unix_owner) == (&principal.groups, principal.unix_owner) {
             return None;
         }
         Some(User::new(principal, machine_sid).with_secret(self.secret.as_ref()))

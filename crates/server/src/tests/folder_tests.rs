@@ -163,7 +163,7 @@ fn file_with_long_stream(folder: &Path) -> PathBuf {
 }
 
 fn new_file() -> NewNode<'static> {
-    NewNode { kind: Kind::File, attributes: 0, security: None }
+    NewNode { kind: Kind::File, attributes: 0, security: None, owner: None }
 }
 
 fn streams(folder: &Path) -> Vec<String> {

@@ -45,7 +45,9 @@ impl Swapping {
             ..SecurityDescriptor::default()
         };
         let security = descriptor.encode();
-        self.disk.create(&path(text), NewNode { kind, attributes: 0, security: security.as_deref() }).unwrap();
+        self.disk
+            .create(&path(text), NewNode { kind, attributes: 0, security: security.as_deref(), owner: None })
+            .unwrap();
     }
 
     fn swap_after(&self, text: &str) {

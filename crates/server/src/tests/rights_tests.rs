@@ -36,7 +36,7 @@ fn realm() -> Arc<Shared> {
     }
     .encode()
     .unwrap();
-    let new = NewNode { kind: Kind::File, attributes: 0, security: Some(&descriptor) };
+    let new = NewNode { kind: Kind::File, attributes: 0, security: Some(&descriptor), owner: None };
     store.create(&SharePath::parse("of-group").unwrap(), new).unwrap();
     let server = server_with(Signing::Enabled, Arc::new(store));
     change(&server, |configuration| {

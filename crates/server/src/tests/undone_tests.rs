@@ -125,7 +125,7 @@ impl Scene {
     /// Leaves the disk so many bytes.
     fn fill_to(&self, left_bytes: u64) {
         let (root, _) = self.store.directory_of(&SharePath::parse("file").unwrap()).unwrap();
-        let new = store::NewNode { kind: store::Kind::File, attributes: 0, security: None };
+        let new = store::NewNode { kind: store::Kind::File, attributes: 0, security: None, owner: None };
         let filler = root.names().unwrap().create(&Name::new("filler").unwrap(), new).unwrap();
         let mut number = 0;
         while self.store.space().unwrap().free_bytes > left_bytes {

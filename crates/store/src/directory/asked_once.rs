@@ -73,7 +73,7 @@ impl Place {
     }
 
     fn make(&self, name: &str, security: Option<&[u8]>) -> Arc<dyn Node> {
-        let new = NewNode { kind: Kind::File, attributes: 0x20, security };
+        let new = NewNode { kind: Kind::File, attributes: 0x20, security, owner: None };
         self.missing(name).names().unwrap().create(&Name::new(name).unwrap(), new).unwrap()
     }
 }
@@ -158,7 +158,7 @@ fn what_was_just_made_is_not_read_back() {
     // It has attributes that it would not show anyway, and is looked at twice: of another machine's file they are asked for then.
     check("hidden", [10, 10, 11], |place| {
         crate::arrived();
-        let new = NewNode { kind: Kind::File, attributes: 2, security: Some(b"descriptor") };
+        let new = NewNode { kind: Kind::File, attributes: 2, security: Some(b"descriptor"), owner: None };
         let node = place.missing("new").names().unwrap().create(&Name::new("new").unwrap(), new).unwrap();
         assert_eq!(node.metadata().unwrap().attributes, 2);
         assert!(node.extras().security().unwrap().is_some());

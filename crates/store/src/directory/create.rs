@@ -15,7 +15,7 @@ use crate::directory::file::OpenFile;
 use crate::directory::folder::{Folder, Reach};
 use crate::directory::last_name::bury;
 use crate::directory::node::FileNode;
-use crate::directory::stat::{file_type, identity, stat_at};
+use crate::directory::stat::{file_type, identity, stat, stat_at};
 use crate::directory::unfinished::{DIRECTORY_MODE, FILE_MODE, UNFINISHED_DIRECTORY, UNFINISHED_FILE, is_unfinished};
 use crate::directory::volume::Volume;
 use crate::directory::{UnixOwner, metadata, security, streams};
@@ -32,7 +32,8 @@ pub(super) fn create(directory: &OpenFile, name: &Name, new: NewNode<'_>, wait: 
     }
     // Who finds it waits until this is dropped (`resolve::whole`): it has its descriptor then.
     let making = volume.make_in(folder.identity)?;
-    let made = make(volume, &folder, &wanted.disk, new.kind);
+    let given = made_for(volume, new.owner)?;
+    let made = make(volume, &folder, &wanted.disk, (new.kind, given));
     match &made {
         Ok(_) => held.note(&folder, &Did::Made(&wanted)),
         Err(_) => held.forget(folder.identity),
@@ -44,14 +45,33 @@ pub(super) fn create(directory: &OpenFile, name: &Name, new: NewNode<'_>, wait: 
         Error::NotFound => Error::PathNotFound,
         other => other,
     })?;
-    let filled = fill(&mut file, new);
+    let filled = fill(&mut file, NewNode { owner: given, ..new });
     drop(making);
     filled.inspect_err(|_| take_away(&folder, &wanted.disk, &file, wait))?;
     Ok(FileNode::open(file))
 }
 
-/// Makes a name, and what has it, which is unfinished.
-fn make(volume: &Arc<Volume>, folder: &Folder<'_>, disk: &[u8], kind: Kind) -> Result<OpenFile, Error> {
+/// To whom what is made is given, where it is to anybody: to whom it is made for, else to the owner of all in the share. What is made for somebody by
+/// itself is refused where the share's own folder is not the process's alone: whoever has that could put something else in the place of what is
+/// kept there.
+fn made_for(volume: &Volume, owner: Option<UnixOwner>) -> Result<Option<UnixOwner>, Error> {
+    if owner.is_some() {
+        let root = stat(volume.fence.root()).map_err(error)?;
+        let others_write = root.stx_mode & 0o022 != 0;
+        if root.stx_uid != geteuid().as_raw() || others_write {
+            return Err(Error::Denied);
+        }
+    }
+    Ok(owner.or(volume.owner))
+}
+
+/// Makes a name, and what has it, which is unfinished; `given` says to whom it will be given.
+fn make(
+    volume: &Arc<Volume>,
+    folder: &Folder<'_>,
+    disk: &[u8],
+    (kind, given): (Kind, Option<UnixOwner>),
+) -> Result<OpenFile, Error> {
     let common = OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let failed = |errno| {
         take_back(folder, disk, errno);
@@ -83,7 +103,7 @@ fn make(volume: &Arc<Volume>, folder: &Folder<'_>, disk: &[u8], kind: Kind) -> R
     }
     let made =
         OpenFile::new(volume, fd, reach, disk.starts_with(b".")).inspect_err(|_| unlink(volume, folder, disk, kind))?;
-    if kind == Kind::Directory && volume.owner.is_some() {
+    if kind == Kind::Directory && given.is_some() {
         check_made_here(&made)?;
     }
     Ok(made)
@@ -149,7 +169,7 @@ fn fill(file: &mut OpenFile, new: NewNode<'_>) -> Result<(), Error> {
     if let Some(descriptor) = new.security {
         security::save(file, descriptor)?;
     }
-    finish(file)?;
+    finish(file, new.owner)?;
     file.was_unfinished = false;
     // It has changed since it was opened.
     (*file.opened.get_mut(), *file.times_at_open.get_mut()) = (None, None);
@@ -161,7 +181,7 @@ fn fill(file: &mut OpenFile, new: NewNode<'_>) -> Result<(), Error> {
 
 /// Gives what was made its owner and its mode. A file system that keeps no modes of ours (FAT, exFAT, some of FUSE) refuses that: there nothing tells
 /// what is half made, and what was made has the mode that everything has there.
-fn finish(file: &OpenFile) -> Result<(), Error> {
+fn finish(file: &OpenFile, owner: Option<UnixOwner>) -> Result<(), Error> {
     let mode = match file.kind {
         Kind::Directory => file.volume.directory_mode.unwrap_or(DIRECTORY_MODE),
         Kind::File | Kind::Stream => file.volume.file_mode.unwrap_or(FILE_MODE),
@@ -175,7 +195,7 @@ fn finish(file: &OpenFile) -> Result<(), Error> {
         }
         Kind::File | Kind::Stream => Mode::empty(),
     };
-    if let Some(UnixOwner { uid, gid }) = file.volume.owner {
+    if let Some(UnixOwner { uid, gid }) = owner {
         // Before the mode: whoever owns it may have it when it is whole.
         fchown(file.fd(), Uid::from_raw(uid), Gid::from_raw(gid)).map_err(error)?;
     }

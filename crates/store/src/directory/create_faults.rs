@@ -1,13 +1,16 @@
 //! What others may do while a file is made, and what is left where that fails.
 
 use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
+use rustix::process::{getegid, geteuid};
 
+use crate::directory::UnixOwner;
 use crate::directory::calls::failing::{Fail, Lacks, count, during, lacking, meanwhile};
 use crate::directory::faults::{CALLS_MAX, Disk};
 use crate::{Error, Kind, Name, NewNode, Node, Use};
@@ -19,7 +22,7 @@ pub(super) static LONG_MAKING: parking_lot::Mutex<()> = parking_lot::Mutex::new(
 const PATIENCE: Duration = Duration::from_millis(200);
 
 fn make(folder: &dyn Node, name: &str) {
-    let new = NewNode { kind: Kind::File, attributes: 0, security: Some(b"descriptor") };
+    let new = NewNode { kind: Kind::File, attributes: 0, security: Some(b"descriptor"), owner: None };
     folder.names().unwrap().create(&Name::new(name).unwrap(), new).unwrap();
 }
 
@@ -71,6 +74,56 @@ fn what_has_taken_the_place_of_a_file_that_could_not_be_made_stays() {
 }
 
 #[test]
+fn a_directory_that_takes_the_place_of_one_which_was_just_made_is_given_to_nobody() {
+    let _alone = LONG_MAKING.lock();
+    // To this process's user, so that nobody has to be root: what is given has another mode afterwards.
+    let itself = UnixOwner { uid: geteuid().as_raw(), gid: getegid().as_raw() };
+    let name = Name::new("made").unwrap();
+    let mut refused = 0;
+    for at in 0..CALLS_MAX {
+        let disk = Disk::new(false);
+        let [other, made, gone] = ["other", "made", "gone"].map(|name| disk.path().join(name));
+        fs::create_dir(&other).unwrap();
+        fs::set_permissions(&other, fs::Permissions::from_mode(0o751)).unwrap();
+        let number = fs::metadata(&other).unwrap().ino();
+        let folder = disk.node("");
+        let happens = move || {
+            if fs::rename(&made, gone).is_ok() {
+                fs::rename(other, made).unwrap();
+            }
+        };
+        let new = NewNode { kind: Kind::Directory, attributes: 0, security: Some(b"descriptor"), owner: Some(itself) };
+        let (answer, happened) = meanwhile(at, happens, || folder.names().unwrap().create(&name, new));
+        let entries = fs::read_dir(disk.path()).unwrap().map(|entry| entry.unwrap().metadata().unwrap());
+        let others = entries.filter(|found| found.ino() == number);
+        let modes: Vec<_> = others.map(|found| found.permissions().mode() & 0o7777).collect();
+        assert!(modes.iter().all(|mode| *mode == 0o751), "{at}: {modes:?}");
+        refused += usize::from(answer.is_err_and(|error| error == Error::Denied));
+        if !happened {
+            break;
+        }
+    }
+    assert!(refused > 0, "none came before it was opened");
+}
+
+#[test]
+fn nothing_is_made_for_somebody_in_a_folder_that_others_may_write_to() {
+    let itself = UnixOwner { uid: geteuid().as_raw(), gid: getegid().as_raw() };
+    let disk = Disk::new(false);
+    let make = |name: &str, owner| {
+        let new = NewNode { kind: Kind::File, attributes: 0, security: Some(b"descriptor"), owner };
+        disk.node("").names().unwrap().create(&Name::new(name).unwrap(), new).map(drop)
+    };
+    let let_in = |mode| fs::set_permissions(disk.path(), fs::Permissions::from_mode(mode)).unwrap();
+    let_in(0o777);
+    assert_eq!(make("one", Some(itself)), Err(Error::Denied));
+    assert!(!disk.path().join("one").exists());
+    make("two", None).unwrap();
+    let_in(0o755);
+    make("one", Some(itself)).unwrap();
+}
+
+#[test]
 fn a_name_is_free_again_where_its_file_could_not_be_made() {
     for kind in [Kind::File, Kind::Directory] {
         let count = (0..CALLS_MAX).take_while(|at| {
@@ -92,7 +145,7 @@ fn who_must_not_wait_does_not_though_the_file_cannot_be_made() {
     let disk = Disk::new(false);
     let folder = disk.node("");
     let name = Name::new("file").unwrap();
-    let new = NewNode { kind: Kind::File, attributes: 0, security: Some(b"descriptor") };
+    let new = NewNode { kind: Kind::File, attributes: 0, security: Some(b"descriptor"), owner: None };
     let mut full = 0;
     for at in 0..CALLS_MAX {
         // So that its names are known, and nobody has to read them.

@@ -52,7 +52,7 @@ impl Disk {
     }
 
     pub(super) fn create(&self, name: &str, kind: Kind) -> Result<Arc<dyn Node>, Error> {
-        let new = NewNode { kind, attributes: 0, security: Some(b"descriptor") };
+        let new = NewNode { kind, attributes: 0, security: Some(b"descriptor"), owner: None };
         self.open("")?.names().unwrap().create(&Name::new(name).unwrap(), new)
     }
 
@@ -139,11 +139,11 @@ pub(super) fn at_each_call(
 }
 
 fn new_file() -> NewNode<'static> {
-    NewNode { kind: Kind::File, attributes: 0, security: None }
+    NewNode { kind: Kind::File, attributes: 0, security: None, owner: None }
 }
 
 fn new_directory() -> NewNode<'static> {
-    NewNode { kind: Kind::Directory, attributes: 0, security: None }
+    NewNode { kind: Kind::Directory, attributes: 0, security: None, owner: None }
 }
 
 pub(super) fn entry(name: &str, length: usize, byte: u8) -> (String, usize, u8) {
@@ -307,7 +307,7 @@ fn where_no_names_are_counted_a_file_has_one_and_keeps_its_streams() {
         let stream = node.extras().create_stream("stream").unwrap();
         stream.write_at(&[1; LARGE], 0).unwrap();
         drop((stream, node));
-        let inner = NewNode { kind: Kind::File, attributes: 0, security: None };
+        let inner = NewNode { kind: Kind::File, attributes: 0, security: None, owner: None };
         disk.node("folder").names().unwrap().create(&Name::new("other").unwrap(), inner).unwrap();
         assert_eq!(disk.streams("file"), [entry("stream", LARGE, 1)]);
         assert_eq!(disk.node("file").metadata().unwrap().links, 1);

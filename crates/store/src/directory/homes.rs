@@ -226,7 +226,7 @@ mod tests {
         std::fs::create_dir(folder.path().join("inner")).unwrap();
         let open = |path: &Path| DirectoryStore::open(path, DirectoryOptions::default()).unwrap();
         let (outer, inner) = (open(folder.path()), open(&folder.path().join("inner")));
-        let new = NewNode { kind: Kind::File, attributes: 0, security: None };
+        let new = NewNode { kind: Kind::File, attributes: 0, security: None, owner: None };
         let made = inner.create(&SharePath::parse("file").unwrap(), new).unwrap();
         made.extras().create_stream("s").unwrap().write_at(&[1; 9_000], 0).unwrap();
         let path = SharePath::parse("inner\\file").unwrap();

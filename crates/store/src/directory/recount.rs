@@ -228,7 +228,8 @@ mod tests {
 
     const QUOTA: u64 = 1 << 30;
     const THREE: [&str; 3] = ["one", "two", "three"];
-    const NEW: NewNode<'static> = NewNode { kind: Kind::File, attributes: 0x22, security: Some(&[1; 1500]) };
+    const NEW: NewNode<'static> =
+        NewNode { kind: Kind::File, attributes: 0x22, security: Some(&[1; 1500]), owner: None };
 
     fn store() -> (tempfile::TempDir, DirectoryStore) {
         let folder = tempfile::tempdir().unwrap();

@@ -206,7 +206,7 @@ mod tests {
     fn file() -> Option<(tempfile::TempDir, Nodes)> {
         let folder = tempfile::tempdir().unwrap();
         let store = DirectoryStore::open(folder.path(), DirectoryOptions::default()).unwrap();
-        let new = NewNode { kind: Kind::File, attributes: 2, security: Some(b"descriptor") };
+        let new = NewNode { kind: Kind::File, attributes: 2, security: Some(b"descriptor"), owner: None };
         let (directory, name) = store.directory_of(&SharePath::parse("file").unwrap()).unwrap();
         let node = directory.names().unwrap().create(&name, new).unwrap();
         let other = directory.names().unwrap().child(&name, Use::Read).unwrap().unwrap().1;

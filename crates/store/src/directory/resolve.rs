@@ -268,7 +268,7 @@ mod tests {
         let folder = || open_folder(&volume, b"a", Wait::May).unwrap().into_folder().unwrap();
         let directory = OpenFile::of_folder(&volume, folder(), false).unwrap();
         let make = || {
-            let new = NewNode { kind: Kind::File, attributes: 0, security: None };
+            let new = NewNode { kind: Kind::File, attributes: 0, security: None, owner: None };
             create::create(&directory, &Name::new("new").unwrap(), new, Wait::OnRoot).map(drop)
         };
         // Its names are known.

@@ -159,7 +159,7 @@ mod tests {
     }
 
     fn make(store: &DirectoryStore, name: &str) -> Arc<dyn Node> {
-        let new = NewNode { kind: Kind::File, attributes: 0x20, security: None };
+        let new = NewNode { kind: Kind::File, attributes: 0x20, security: None, owner: None };
         store.create(&SharePath::parse(name).unwrap(), new).unwrap()
     }
 

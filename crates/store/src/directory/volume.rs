@@ -460,7 +460,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = DirectoryStore::open(folder.path(), DirectoryOptions::default()).unwrap();
         let path = SharePath::parse("file").unwrap();
-        let made = store.create(&path, NewNode { kind: Kind::File, attributes: 0, security: None }).unwrap();
+        let made =
+            store.create(&path, NewNode { kind: Kind::File, attributes: 0, security: None, owner: None }).unwrap();
         made.write_at(b"data", 0).unwrap();
         let stream = made.extras().create_stream("s").unwrap();
         stream.write_at(&[1; 8192], 0).unwrap();

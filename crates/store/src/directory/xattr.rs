@@ -408,7 +408,7 @@ mod tests {
     fn who_must_not_wait_asks_a_disk_for_nothing_that_is_kept_with_a_file() {
         let folder = tempfile::tempdir().unwrap();
         let store = DirectoryStore::open(folder.path(), DirectoryOptions::default()).unwrap();
-        let new = NewNode { kind: Kind::File, attributes: 0, security: Some(b"descriptor") };
+        let new = NewNode { kind: Kind::File, attributes: 0, security: Some(b"descriptor"), owner: None };
         let path = SharePath::parse("file").unwrap();
         let node = store.create(&path, new).unwrap();
         node.extras().create_stream("s").unwrap();
@@ -435,7 +435,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let options = DirectoryOptions { attributes_beside_files: true, ..DirectoryOptions::default() };
         let store = DirectoryStore::open(folder.path(), options).unwrap();
-        let new = NewNode { kind: Kind::File, attributes: 0, security: Some(b"descriptor") };
+        let new = NewNode { kind: Kind::File, attributes: 0, security: Some(b"descriptor"), owner: None };
         let node = store.create(&SharePath::parse("file").unwrap(), new).unwrap();
         if node.waits() != Waits::ForData {
             return;

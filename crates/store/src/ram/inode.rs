@@ -219,7 +219,7 @@ impl Inode {
 
     /// The root, which costs nothing.
     pub(super) fn root(disk: &Arc<Disk>, identity: Identity, waits: Waits) -> Arc<Self> {
-        let new = NewNode { kind: Kind::Directory, attributes: 0, security: None };
+        let new = NewNode { kind: Kind::Directory, attributes: 0, security: None, owner: None };
         Self::with_charges((Charge::none(&disk.ledger), Charge::none(&disk.ledger)), disk, (identity, waits), new)
     }
 

@@ -88,7 +88,7 @@ impl RamStore {
 
     /// The same with a directory that looks as if a device on which calls wait were mounted there: for tests, too.
     pub fn with_mounted(mut self, name: &str, waits: Waits) -> Result<Self, Error> {
-        let new = NewNode { kind: Kind::Directory, attributes: 0, security: None };
+        let new = NewNode { kind: Kind::Directory, attributes: 0, security: None, owner: None };
         let path = SharePath::parse(name)?;
         let (parent, _, name) = self.parent(&path)?;
         names::create(&parent, &Name::new(name)?, new, waits)?;

@@ -370,7 +370,7 @@ mod tests {
 
     #[test]
     fn streams_are_listed_in_pieces_to_the_last() {
-        let new = NewNode { kind: Kind::File, attributes: 0, security: None };
+        let new = NewNode { kind: Kind::File, attributes: 0, security: None, owner: None };
         let node = RamStore::new(1 << 20).create(&SharePath::parse("file").unwrap(), new).unwrap();
         for count in [0, PIECE_NAMES, PIECE_NAMES + 1, 2 * PIECE_NAMES + 500] {
             for number in node.extras().streams().unwrap().len()..count {

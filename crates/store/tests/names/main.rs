@@ -19,7 +19,7 @@ const SMALL: usize = 1_000;
 const CHARGED_MAX: usize = 1_500;
 
 fn new(kind: Kind) -> NewNode<'static> {
-    NewNode { kind, attributes: 0, security: None }
+    NewNode { kind, attributes: 0, security: None, owner: None }
 }
 
 /// A store with so many folders of so many files, as far away as another machine, and how often it was asked.

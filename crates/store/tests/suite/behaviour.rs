@@ -68,7 +68,7 @@ fn a_file_that_is_found_has_its_descriptor(disk: &Disk) {
         let made = scope.spawn(|| {
             for number in 0..FILES {
                 let kind = if number % 8 == 0 { Kind::Directory } else { Kind::File };
-                let new = NewNode { kind, attributes: 0x20, security: Some(b"descriptor") };
+                let new = NewNode { kind, attributes: 0x20, security: Some(b"descriptor"), owner: None };
                 disk.store.create(&path(&format!("made {number}")), new).unwrap();
             }
         });
@@ -297,8 +297,10 @@ fn overlapping_copies_keep_the_data(disk: &Disk) {
 }
 
 fn attributes_and_times_come_back(disk: &Disk) {
-    let node =
-        disk.store.create(&path("file"), NewNode { kind: Kind::File, attributes: 0x22, security: None }).unwrap();
+    let node = disk
+        .store
+        .create(&path("file"), NewNode { kind: Kind::File, attributes: 0x22, security: None, owner: None })
+        .unwrap();
     assert_eq!(node.metadata().unwrap().attributes, 0x22);
     let time = |seconds: i64| Time::from_unix(1_500_000_000 + seconds, 123_456_700);
     let changes = Changes {

@@ -68,7 +68,9 @@ impl Folder {
         let (cached, other) = (behind(one), behind(other));
         other.switch(false);
         for directory in &DIRECTORIES[1..] {
-            truth.create(&path(directory), NewNode { kind: Kind::Directory, attributes: 0, security: None }).unwrap();
+            truth
+                .create(&path(directory), NewNode { kind: Kind::Directory, attributes: 0, security: None, owner: None })
+                .unwrap();
         }
         let random = Xoshiro256StarStar::seed_from_u64(seed);
         Folder { place, truth, cached, other, random, open: Vec::new() }
@@ -138,7 +140,7 @@ impl Folder {
             match what {
                 0 => {
                     let security = [None, Some(b"descriptor".as_slice())][number % 2];
-                    let new = NewNode { kind: Kind::File, attributes: number as u32 & 0x27, security };
+                    let new = NewNode { kind: Kind::File, attributes: number as u32 & 0x27, security, owner: None };
                     return store.create(&one, new).map(Some);
                 }
                 1 => store.remove(&one, found(Use::Metadata)?.identity())?,
@@ -296,7 +298,7 @@ fn open(store: &CachedStore, asked: &str) {
 #[test]
 fn what_is_known_is_asked_for_no_more() {
     let (store, asked) = counted_far_away(BOUNDS, Belief::Lasting);
-    let directory = NewNode { kind: Kind::Directory, attributes: 0, security: None };
+    let directory = NewNode { kind: Kind::Directory, attributes: 0, security: None, owner: None };
     store.create(&path("one"), directory).unwrap();
     store.create(&path("one\\file"), NewNode { kind: Kind::File, ..directory }).unwrap();
     open(&store, "one\\file");
@@ -315,7 +317,7 @@ fn what_is_known_is_asked_for_no_more() {
 #[test]
 fn what_is_believed_for_a_time_is_asked_for_once_in_that_time() {
     let (store, asked) = counted_far_away(BOUNDS, Belief::For(Duration::from_millis(100)));
-    let directory = NewNode { kind: Kind::Directory, attributes: 0, security: None };
+    let directory = NewNode { kind: Kind::Directory, attributes: 0, security: None, owner: None };
     store.create(&path("one"), directory).unwrap();
     store.create(&path("one\\file"), NewNode { kind: Kind::File, ..directory }).unwrap();
     for _ in 0..3 {
@@ -333,7 +335,7 @@ fn what_is_believed_for_a_time_is_asked_for_once_in_that_time() {
 #[test]
 fn what_is_believed_for_no_time_is_asked_for_each_time() {
     let (store, asked) = counted_far_away(BOUNDS, Belief::For(Duration::ZERO));
-    let file = NewNode { kind: Kind::File, attributes: 0, security: None };
+    let file = NewNode { kind: Kind::File, attributes: 0, security: None, owner: None };
     store.create(&path("file"), file).unwrap();
     open(&store, "file");
     for _ in 0..3 {
@@ -347,7 +349,7 @@ fn what_is_believed_for_no_time_is_asked_for_each_time() {
 #[test]
 fn what_was_known_before_nobody_else_changed_anything_is_asked_for_once_more() {
     let (store, asked) = counted_far_away(BOUNDS, Belief::For(Duration::from_millis(1)));
-    let file = NewNode { kind: Kind::File, attributes: 0, security: None };
+    let file = NewNode { kind: Kind::File, attributes: 0, security: None, owner: None };
     store.create(&path("file"), file).unwrap();
     open(&store, "file");
     let opening = || {
@@ -391,7 +393,11 @@ fn what_is_made_and_used_once_is_not_watched_and_what_is_used_again_is() {
     for number in 0..50 {
         let name = format!("file{number}");
         assert!(matches!(cached.resolve(&path(&name), Use::Read), Ok(Resolved::Missing { .. })));
-        drop(cached.create(&path(&name), NewNode { kind: Kind::File, attributes: 0, security: None }).unwrap());
+        drop(
+            cached
+                .create(&path(&name), NewNode { kind: Kind::File, attributes: 0, security: None, owner: None })
+                .unwrap(),
+        );
         open(&cached, &name);
     }
     assert_eq!(known.bytes(), before);

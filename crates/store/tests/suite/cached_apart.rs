@@ -24,7 +24,7 @@ use crate::common::{is_in_namespace, memory, overlay, path, run};
 const BOUNDS: CacheBounds =
     CacheBounds { bytes: 4 << 20, descriptors: 64, highest_descriptor: i32::MAX, learns_at_once: true };
 const BELIEF: Belief = Belief::For(Duration::from_secs(1));
-const NEW: NewNode<'static> = NewNode { kind: Kind::File, attributes: 0, security: None };
+const NEW: NewNode<'static> = NewNode { kind: Kind::File, attributes: 0, security: None, owner: None };
 
 fn options() -> DirectoryOptions {
     DirectoryOptions::default()

@@ -62,7 +62,9 @@ fn a_listing_is_told_from_memory_once_the_directory_was_listed_before() {
 #[test]
 fn a_listing_of_what_is_far_away_asks_once() {
     let (store, asked) = counted_far_away(bounds(4 << 20), Belief::Lasting);
-    let make = |at: &str, kind| drop(store.create(&path(at), NewNode { kind, attributes: 0, security: None }).unwrap());
+    let make = |at: &str, kind| {
+        drop(store.create(&path(at), NewNode { kind, attributes: 0, security: None, owner: None }).unwrap())
+    };
     make("d", Kind::Directory);
     (0..FILES).for_each(|number| make(&format!("d\\file {number}"), Kind::File));
     let calls = || {
@@ -74,7 +76,11 @@ fn a_listing_of_what_is_far_away_asks_once() {
     // What is learned costs no call more.
     assert!(first > FILES && calls() <= first);
     assert_eq!(calls(), 0);
-    drop(store.create(&path("d\\other"), NewNode { kind: Kind::File, attributes: 0, security: None }).unwrap());
+    drop(
+        store
+            .create(&path("d\\other"), NewNode { kind: Kind::File, attributes: 0, security: None, owner: None })
+            .unwrap(),
+    );
     assert_eq!(listed(&store).len(), FILES + 1);
     let before = asked.load(Ordering::SeqCst);
     assert_eq!(listed(&store).len(), FILES + 1);
@@ -284,8 +290,16 @@ fn a_directory_is_said_to_lie_where_it_was_moved_to() {
 fn a_directory_that_is_only_listed_is_not_opened_for_that() {
     for at in ["d", ""] {
         let (store, asked) = counted_far_away(bounds(4 << 20), Belief::Lasting);
-        drop(store.create(&path("d"), NewNode { kind: Kind::Directory, attributes: 0, security: None }).unwrap());
-        drop(store.create(&path("d\\file"), NewNode { kind: Kind::File, attributes: 0, security: None }).unwrap());
+        drop(
+            store
+                .create(&path("d"), NewNode { kind: Kind::Directory, attributes: 0, security: None, owner: None })
+                .unwrap(),
+        );
+        drop(
+            store
+                .create(&path("d\\file"), NewNode { kind: Kind::File, attributes: 0, security: None, owner: None })
+                .unwrap(),
+        );
         let list = || {
             let before = asked.load(Ordering::SeqCst);
             let node = open(&store, at, Use::Read);

@@ -229,7 +229,7 @@ impl Served<'_> {
     }
 }
 
-const FILE: NewNode<'static> = NewNode { kind: Kind::File, attributes: 0, security: None };
+const FILE: NewNode<'static> = NewNode { kind: Kind::File, attributes: 0, security: None, owner: None };
 const DIRECTORY: NewNode<'static> = NewNode { kind: Kind::Directory, ..FILE };
 
 /// Has a name removed, moved or linked through the directory.

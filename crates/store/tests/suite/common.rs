@@ -100,7 +100,7 @@ pub(crate) fn path(text: &str) -> SharePath {
 }
 
 pub(crate) fn new(kind: Kind) -> NewNode<'static> {
-    NewNode { kind, attributes: if kind == Kind::File { 0x20 } else { 0 }, security: None }
+    NewNode { kind, attributes: if kind == Kind::File { 0x20 } else { 0 }, security: None, owner: None }
 }
 
 /// All that a directory lists.

@@ -68,7 +68,7 @@ fn what_is_kept_outside_files_goes_with_them() {
 
 fn keeps_everything(mut disk: Disk, options: DirectoryOptions) {
     let time = Time::from_unix(1_000_000_000, 500);
-    let descriptor = NewNode { kind: Kind::File, attributes: 0x23, security: Some(b"descriptor") };
+    let descriptor = NewNode { kind: Kind::File, attributes: 0x23, security: Some(b"descriptor"), owner: None };
     let node = disk.store.create(&path("File"), descriptor).unwrap();
     node.change(&Changes { creation: Some(time), write: Some(time), ..Changes::default() }).unwrap();
     node.extras().set_extended("Author", b"me").unwrap();
@@ -131,7 +131,9 @@ fn a_file_that_shows_its_attributes_anyway_keeps_none() {
     let disk = directory();
     disk.file("plain", b"");
     disk.directory("folder");
-    disk.store.create(&path("kept"), NewNode { kind: Kind::File, attributes: 0x21, security: None }).unwrap();
+    disk.store
+        .create(&path("kept"), NewNode { kind: Kind::File, attributes: 0x21, security: None, owner: None })
+        .unwrap();
     let has = |name: &str| getxattr(disk.folder().join(name), "user.multilane", &mut [0u8; 64]).is_ok();
     assert_eq!((has("plain"), has("folder"), has("kept")), (false, false, true));
     assert_eq!(disk.node("kept").metadata().unwrap().attributes, 0x21);
@@ -541,7 +543,10 @@ fn files_that_come_and_go_while_they_are_opened_leave_nothing_counted() {
                         let _ = store.remove(&path("file"), node.identity());
                         let _ = node.write_at(&[1; 5_000], 5_000);
                     }
-                    let _ = store.create(&path("file"), NewNode { kind: Kind::File, attributes: 0, security: None });
+                    let _ = store.create(
+                        &path("file"),
+                        NewNode { kind: Kind::File, attributes: 0, security: None, owner: None },
+                    );
                 }
             });
         }
@@ -729,7 +734,7 @@ fn who_must_not_wait_gives_back_no_large_file_of_memory() {
     let store = DirectoryStore::open(folder.path(), DirectoryOptions::default()).unwrap();
     for (name, bytes, goes_elsewhere) in [("small", 4 << 10, false), ("large", 4 << 20, true)] {
         let path = SharePath::parse(name).unwrap();
-        let new = NewNode { kind: Kind::File, attributes: 0, security: None };
+        let new = NewNode { kind: Kind::File, attributes: 0, security: None, owner: None };
         let node = store.create(&path, new).unwrap();
         if node.waits() != Waits::Never {
             return;
@@ -777,7 +782,7 @@ fn what_another_program_changes_of_a_file_that_was_just_made_is_told_to_who_asks
         for number in 0..100 {
             store::arrived();
             let name = format!("file {number}");
-            let new = NewNode { kind: Kind::File, attributes: 2, security: Some(b"made") };
+            let new = NewNode { kind: Kind::File, attributes: 2, security: Some(b"made"), owner: None };
             let node = store.create(&path(&name), new).unwrap();
             for (key, value) in [("user.multilane.sd", b"changed".as_slice()), ("user.multilane", b"")] {
                 setxattr(place.path().join(&name), key, value, XattrFlags::empty()).unwrap();

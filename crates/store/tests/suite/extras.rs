@@ -148,7 +148,7 @@ fn stream_names_may_be_long_and_strange(disk: &Disk) {
 }
 
 fn a_security_descriptor_comes_back(disk: &Disk) {
-    let new = NewNode { kind: Kind::File, attributes: 0x20, security: Some(&[1; 300]) };
+    let new = NewNode { kind: Kind::File, attributes: 0x20, security: Some(&[1; 300]), owner: None };
     let node = disk.store.create(&path("file"), new).unwrap();
     assert_eq!(disk.node("file").extras().security().unwrap().unwrap(), [1; 300]);
     for length in [100, 60_000, 20, 70_000, 65_000, 1] {
@@ -169,7 +169,7 @@ fn a_security_descriptor_comes_back(disk: &Disk) {
     assert_eq!(bare.extras().security_within(4_096), Ok(None));
     bare.extras().set_security(&[3; 40]).unwrap();
     assert_eq!(bare.extras().security().unwrap().unwrap(), [3; 40]);
-    let large = NewNode { kind: Kind::Directory, attributes: 0, security: Some(&[4; 30_000]) };
+    let large = NewNode { kind: Kind::Directory, attributes: 0, security: Some(&[4; 30_000]), owner: None };
     let large = disk.store.create(&path("large"), large).unwrap();
     assert_eq!(large.extras().security().unwrap().unwrap(), [4; 30_000]);
     disk.remove("large").unwrap();

@@ -48,7 +48,7 @@ fn check_counts_what_is_held(disk: &Disk, when: &str) {
 }
 
 fn make(disk: &Disk, name: &str) -> std::sync::Arc<dyn Node> {
-    let new = NewNode { kind: Kind::File, attributes: 0x22, security: Some(&DESCRIPTOR) };
+    let new = NewNode { kind: Kind::File, attributes: 0x22, security: Some(&DESCRIPTOR), owner: None };
     disk.store.create(&path(name), new).unwrap()
 }
 
@@ -235,7 +235,7 @@ fn a_file_that_there_is_no_room_for_leaves_nothing() {
         let name = path("new");
         for descriptor in [&DESCRIPTOR[..], &[1; 60_000]] {
             for kind in [Kind::File, Kind::Directory] {
-                let new = NewNode { kind, attributes: 0x22, security: Some(descriptor) };
+                let new = NewNode { kind, attributes: 0x22, security: Some(descriptor), owner: None };
                 assert_eq!(disk.store.create(&name, new).err(), Some(Error::Full), "{way}");
             }
         }

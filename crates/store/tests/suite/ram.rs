@@ -36,7 +36,7 @@ fn everything_counts_and_is_given_back() {
     assert_eq!(read_all(&*file), [1; 100_000]);
     drop(file);
     assert_eq!(free(), 1 << 20);
-    let new = NewNode { kind: Kind::File, attributes: 0, security: Some(&vec![1; 1 << 20]) };
+    let new = NewNode { kind: Kind::File, attributes: 0, security: Some(&vec![1; 1 << 20]), owner: None };
     assert_eq!(disk.store.create(&path("large"), new).err(), Some(Error::Full));
     assert_eq!(free(), 1 << 20);
 }

@@ -157,7 +157,7 @@ fn new_files_are_for_the_server_alone_unless_the_share_says_otherwise() {
         let disk = directory_in(&std::env::temp_dir(), options);
         disk.file("file", b"");
         disk.directory("directory");
-        let described = NewNode { kind: Kind::File, attributes: 0x22, security: Some(b"descriptor") };
+        let described = NewNode { kind: Kind::File, attributes: 0x22, security: Some(b"descriptor"), owner: None };
         disk.store.create(&path("described"), described).unwrap();
         assert_eq!((mode(&disk, "file"), mode(&disk, "described"), mode(&disk, "directory")), (file, file, directory));
         fs::set_permissions(disk.folder().join("file"), fs::Permissions::from_mode(0o640)).unwrap();
@@ -186,7 +186,7 @@ fn new_files_are_whose_the_share_says_and_old_ones_stay_whose_they_are() {
     disk.node("old").write_at(b"x", 0).unwrap();
     disk.file("file", b"");
     disk.directory("directory");
-    let described = NewNode { kind: Kind::File, attributes: 0x22, security: Some(b"descriptor") };
+    let described = NewNode { kind: Kind::File, attributes: 0x22, security: Some(b"descriptor"), owner: None };
     disk.store.create(&path("directory\\described"), described).unwrap();
     assert_eq!(of(&disk, "file"), (owner.uid, owner.gid, 0o600));
     assert_eq!(of(&disk, "directory"), (owner.uid, owner.gid, 0o700));
@@ -245,7 +245,9 @@ fn a_quota_becomes_another_while_the_folder_is_served_and_the_next_one_there_has
     fs::create_dir(&next).unwrap();
     let store = DirectoryStore::open(&folder, DirectoryOptions { quota_bytes: Some(1024 * KIB), ..Default::default() });
     let store = store.unwrap();
-    let make = |name| store.create(&path(name), NewNode { kind: Kind::File, attributes: 0, security: None }).unwrap();
+    let make = |name| {
+        store.create(&path(name), NewNode { kind: Kind::File, attributes: 0, security: None, owner: None }).unwrap()
+    };
     let node = make("file");
     node.write_at(&[1; 500 << 10], 0).unwrap();
     assert!(store.set_quota(Some(100 * KIB)));

@@ -21,6 +21,7 @@ use crate::state::descriptors::{self, At, Reading, Rights};
 use crate::state::files::{Empties, NewName, RenamesSeen};
 use crate::state::on_disk::keep_name;
 use crate::state::refusal::Refusal;
+use crate::state::user::User;
 
 /// Makes what was missing, and opens it.
 pub(super) async fn make<'a>(
@@ -108,9 +109,9 @@ async fn make_node(
         let security = descriptors::of_new(&maker, passed_on, asked.as_ref(), kind)?;
         let archive = if directory { 0 } else { FileAttributes::ARCHIVE.0 };
         let attributes = work_plan.attributes | archive;
-        let new = NewNode { kind, attributes, security: security.as_deref() };
+        let new = NewNode { kind, attributes, security: security.as_deref(), owner: maker.unix_owner };
         // In the directory that was judged, whatever its path means by now.
-        let node = create(&*held, &name, new)?;
+        let node = create(&*held, &name, new).inspect_err(|error| tell_not_given(&maker, &share, error))?;
         server.durables.made_file(node.identity());
         let decorated = decorate(&*node, &work_plan);
         let kept = decorated.and_then(|()| if through { keep_name(&*held, &*node) } else { Ok(()) });
@@ -142,6 +143,14 @@ async fn make_node(
     };
     breaks::entry_of_changed(context.server(), directory_identity, plan.parent_lease);
     Ok(Ok((Made { node, name: made_name, _new_name: new_name }, granted)))
+}
+
+/// Tells the log where nothing could be made for the owner that an operator has given the user's files: nobody else can see why.
+fn tell_not_given(user: &User, share: &str, error: &store::Error) {
+    if let (Some(owner), store::Error::Denied) = (user.unix_owner, error) {
+        let (user, uid, gid) = (&user.name, owner.uid, owner.gid);
+        tracing::warn!(name: "file_not_given", share, user, uid, gid, "a user's file was not made: it cannot be given to its owner on this machine, or may not in this folder");
+    }
 }
 
 /// Opens what this CREATE made.

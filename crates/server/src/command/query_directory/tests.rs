@@ -190,7 +190,7 @@ async fn only_directories_that_may_be_listed_are_listed() {
 /// A server whose share has a directory `dir` with so many files, and a client that has it open.
 async fn large_directory(count: usize) -> (Arc<Shared>, Peer, FileId) {
     let store = RamStore::new(256 << 20);
-    let new = |kind| NewNode { kind, attributes: 0, security: None };
+    let new = |kind| NewNode { kind, attributes: 0, security: None, owner: None };
     store.create(&SharePath::parse("dir").unwrap(), new(Kind::Directory)).unwrap();
     for number in 0..count {
         store.create(&SharePath::parse(&format!("dir\\name-{number:06}")).unwrap(), new(Kind::File)).unwrap();
@@ -272,7 +272,7 @@ async fn a_large_directory_is_listed_whole_while_names_come_and_go() {
         let Ok(Resolved::Found { node, .. }) = store.resolve(&path(gone), Use::Metadata) else { unreachable!() };
         store.remove(&path(gone), node.identity()).unwrap();
     }
-    let new = NewNode { kind: Kind::File, attributes: 0, security: None };
+    let new = NewNode { kind: Kind::File, attributes: 0, security: None, owner: None };
     for made in ["a-early", "name-000000b", "z-late"] {
         store.create(&path(made), new).unwrap();
     }

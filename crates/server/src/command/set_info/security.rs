@@ -151,6 +151,7 @@ mod tests {
             relative_id: 1000,
             secrets: Vec::new(),
             former: Vec::new(),
+            unix_owner: None,
             groups: Vec::new(),
             standing: Standing::Good,
         };

@@ -40,7 +40,7 @@ impl Bench {
             Stored::Damaged(bytes) => Some(bytes.clone()),
             Stored::Whole(descriptor) => Some(bytes_of(descriptor)),
         };
-        let new = NewNode { kind, attributes: 0, security: bytes.as_deref() };
+        let new = NewNode { kind, attributes: 0, security: bytes.as_deref(), owner: None };
         self.store.create(&SharePath::parse(path).unwrap(), new).unwrap();
     }
 

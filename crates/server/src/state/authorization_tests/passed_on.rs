@@ -27,7 +27,7 @@ async fn on_each(does: impl AsyncFn(Arc<Shared>, Arc<dyn Store>)) {
 
 /// Makes a file or directory as another program does.
 fn leave(store: &dyn Store, path: &str, kind: Kind) {
-    let new = NewNode { kind, attributes: 0, security: None };
+    let new = NewNode { kind, attributes: 0, security: None, owner: None };
     store.create(&SharePath::parse(path).unwrap(), new).unwrap();
 }
 

@@ -94,7 +94,7 @@ mod tests {
 
     /// A file on a RAM disk, which knows no births.
     fn file() -> Arc<dyn Node> {
-        let new = NewNode { kind: Kind::File, attributes: 0, security: None };
+        let new = NewNode { kind: Kind::File, attributes: 0, security: None, owner: None };
         RamStore::new(1 << 20).create(&SharePath::parse("b").unwrap(), new).unwrap()
     }
 

@@ -175,7 +175,7 @@ fn records_that_no_longer_fit_are_refused() {
             let Resolved::Found { node, .. } = machine.store.resolve(&path, Use::Metadata).unwrap() else { panic!() };
             machine.store.remove(&path, node.identity()).unwrap();
         }
-        let new = NewNode { kind: Kind::File, attributes: 0, security: None };
+        let new = NewNode { kind: Kind::File, attributes: 0, security: None, owner: None };
         machine.store.create(&SharePath::parse("replaced").unwrap(), new).unwrap();
         let damaged = machine
             .records()

@@ -71,5 +71,6 @@ fn user(name: &str, relative_id: u32) -> Principal {
         former: Vec::new(),
         groups: Vec::new(),
         standing: Standing::Good,
+        unix_owner: None,
     }
 }

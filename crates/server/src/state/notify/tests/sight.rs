@@ -127,7 +127,7 @@ async fn what_changes_in_a_directory_without_a_descriptor_is_told_to_whom_the_on
         make_private(&mut actor, "priv").await;
         // Another program makes them.
         for name in ["priv\\below", "open"] {
-            let new = store::NewNode { kind: Kind::Directory, attributes: 0, security: None };
+            let new = store::NewNode { kind: Kind::Directory, attributes: 0, security: None, owner: None };
             store.create(&SharePath::parse(name).unwrap(), new).unwrap();
         }
         wait(&mut watcher, root, TREE).await;
