@@ -3,7 +3,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use secure::ntlm::{Acceptor, Authenticate, AvPairs, Challenge, Credentials, Fresh, Initiator, NtHash, Target};
+use secure::ntlm::{
+    Acceptor, Authenticate, AvPairs, Challenge, Credentials, Flags, Fresh, Initiator, Negotiate, NtHash, Target,
+};
 use wire::ids::FileTime;
 
 fuzz_target!(|data: &[u8]| {
@@ -29,6 +31,11 @@ fuzz_target!(|data: &[u8]| {
     let acceptor = Acceptor::new(initiator.negotiate(), &Target::default(), FileTime(0), [0; 8]);
     let outcome = acceptor.expect("our own message").authenticate(data, |_| vec![NtHash::from_bytes([0xf7; 16])]);
     assert!(outcome.is_err());
+    // The same of a client that speaks no Unicode.
+    let mut negotiate = Vec::new();
+    Negotiate { flags: Flags::OEM | Flags::EXTENDED_SESSION_SECURITY }.encode(&mut negotiate);
+    let acceptor = Acceptor::new(&negotiate, &Target::default(), FileTime(0), [0; 8]).expect("our own message");
+    assert!(acceptor.authenticate(data, |_| vec![NtHash::from_bytes([0xf7; 16])]).is_err());
     let credentials = Credentials {
         domain: String::new(),
         user: "user".into(),

@@ -16,6 +16,9 @@ pub enum LogonFailure {
     /// The proof does not fit any of the account's keys.
     #[error("wrong password")]
     WrongPassword,
+    /// The name is in an OEM character set, and not in ASCII: which set that is, the client does not say.
+    #[error("a name that is not ASCII, in a character set that nobody names")]
+    ForeignName,
     /// There is no such account.
     #[error("unknown user")]
     UnknownUser,

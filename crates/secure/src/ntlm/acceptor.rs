@@ -8,7 +8,7 @@ use wire::ids::FileTime;
 
 use super::av_pair::{AvId, write_pair};
 use super::hash::{NtHash, hmac_md5, rc4k};
-use super::message::{Authenticate, Challenge, Flags, MIC, Negotiate};
+use super::message::{Authenticate, Challenge, Flags, MIC, Negotiate, Text};
 use super::response::{Response, ntowf_v2, proof, session_base_key};
 use super::session_security::SessionSecurity;
 use crate::{LogonFailure, Role, Secret};
@@ -275,11 +275,19 @@ fn target_info(target: &Target, now: FileTime) -> Vec<u8> {
 }
 
 fn identity(message: &Authenticate<'_>) -> Result<Identity, LogonFailure> {
-    Ok(Identity {
-        domain: message.domain.decode().ok_or(LogonFailure::Malformed("DomainName"))?,
-        user: message.user.decode().ok_or(LogonFailure::Malformed("UserName"))?,
-        workstation: message.workstation.decode().ok_or(LogonFailure::Malformed("Workstation"))?,
-    })
+    let decoded = |text: Text<'_>, field| match (text, text.decode()) {
+        (_, Some(decoded)) => Ok(decoded),
+        (Text::Unicode(_), None) => Err(LogonFailure::Malformed(field)),
+        // It is well formed, and may be the name of whoever has it: but the proof is over it in Unicode (3.3.2), which cannot be made of it.
+        (Text::Oem(_), None) => Err(LogonFailure::ForeignName),
+    };
+    let workstation = match message.workstation {
+        // Nothing depends on it.
+        Text::Oem(name) => name.iter().map(|byte| if byte.is_ascii() { char::from(*byte) } else { '?' }).collect(),
+        name @ Text::Unicode(_) => decoded(name, "Workstation")?,
+    };
+    let (domain, user) = (decoded(message.domain, "DomainName")?, decoded(message.user, "UserName")?);
+    Ok(Identity { domain, user, workstation })
 }
 
 /// ExportedSessionKey (3.2.5.1.2). "If NTLMSSP_NEGOTIATE_KEY_EXCH is set, the server MUST check if client supplied a

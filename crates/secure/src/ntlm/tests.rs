@@ -157,6 +157,10 @@ fn both_ends_agree_on_the_session_key_and_on_signatures() {
 
 /// A client of OEM alone: the names of its AUTHENTICATE_MESSAGE are in ASCII, the key of its proof is made of Unicode all the same.
 fn oem_exchange(user: &[u8]) -> (Acceptor, Vec<u8>) {
+    oem_exchange_in(b"FILES", user)
+}
+
+fn oem_exchange_in(domain: &[u8], user: &[u8]) -> (Acceptor, Vec<u8>) {
     let flags = Flags::OEM | Flags::EXTENDED_SESSION_SECURITY;
     let mut negotiate = Vec::new();
     Negotiate { flags }.encode(&mut negotiate);
@@ -170,9 +174,9 @@ fn oem_exchange(user: &[u8]) -> (Acceptor, Vec<u8>) {
         flags: Challenge::decode(acceptor.challenge()).unwrap().flags,
         lm_response: &[],
         nt_response: &response,
-        domain: Text::Oem(b"FILES"),
+        domain: Text::Oem(domain),
         user: Text::Oem(user),
-        workstation: Text::Oem(b"NODE"),
+        workstation: Text::Oem(b"N\x99DE"),
         encrypted_session_key: &[],
         mic: None,
     };
@@ -190,16 +194,19 @@ fn a_client_without_unicode_signs_in() {
     assert_eq!(Acceptor::claimed_user(&message).as_deref(), Some("ada"));
     let (authenticated, _) = acceptor.authenticate(&message, |_| keys(&["correct"])).unwrap();
     assert_eq!((authenticated.identity.user.as_str(), authenticated.identity.domain.as_str()), ("ada", "FILES"));
+    assert_eq!(authenticated.identity.workstation, "N?DE", "nothing depends on it");
     let (acceptor, message) = oem_exchange(b"ada");
     let failure = acceptor.authenticate(&message, |_| keys(&["wrong"])).err();
     assert_eq!(failure, Some(LogonFailure::WrongPassword));
 }
 
 #[test]
-fn oem_names_that_are_not_ascii_are_malformed_and_a_cut_message_is_none() {
-    let (acceptor, message) = oem_exchange(b"\x84da");
-    let failure = acceptor.authenticate(&message, |_| keys(&["correct"])).err();
-    assert_eq!(failure, Some(LogonFailure::Malformed("UserName")));
+fn oem_names_that_are_not_ascii_are_nobodys_and_a_cut_message_is_none() {
+    for (domain, user) in [(&b"FILES"[..], &b"\x84da"[..]), (b"F\x8bLES", b"ada")] {
+        let (acceptor, message) = oem_exchange_in(domain, user);
+        let failure = acceptor.authenticate(&message, |_| panic!("nobody is looked up")).err();
+        assert_eq!(failure, Some(LogonFailure::ForeignName));
+    }
     let (_, message) = oem_exchange(b"ada");
     for length in 0..message.len() {
         let (acceptor, _) = oem_exchange(b"ada");

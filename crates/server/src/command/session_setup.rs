@@ -439,6 +439,7 @@ fn status_of(failure: LogonFailure) -> Status {
         LogonFailure::NoCommonMechanism
         | LogonFailure::OutOfOrder
         | LogonFailure::WrongPassword
+        | LogonFailure::ForeignName
         | LogonFailure::UnknownUser
         | LogonFailure::Anonymous
         | LogonFailure::Ntlm1
