@@ -55,7 +55,7 @@ impl Machine {
         let path = format!("{}:{}:{}", run.display(), program.display(), std::env::var("PATH").unwrap());
         let mut shell = Command::new("sh");
         shell.args(["-euc", commands]).env("PATH", path).env("RUN", run).env("MULTILANE_DATA", &self.place.data);
-        shell.env("DATA", &self.place.data).env("BACKUP", &self.backup).stdin(Stdio::null());
+        shell.env("DATA", &self.place.data).env("BACKUP", &self.backup).env("PASSWORD", "another").stdin(Stdio::null());
         shell.output().unwrap()
     }
 
@@ -154,6 +154,16 @@ fn upgrade() {
     let said = rehearse(&machine, "Upgrade");
     assert!(said.contains("nothing is wrong with"), "{said}");
     assert!(machine.does("multilane user list").contains("alice"));
+}
+
+#[test]
+fn who_may_sign_in() {
+    let machine = Machine::with_server();
+    machine.does("echo secret | multilane user create alice --password-stdin --account local");
+    let said = rehearse(&machine, "Who may sign in");
+    for part in ["lock-for", "alice: was not locked", "2001:db8::/32", "go on until", "user 1001 and group 100"] {
+        assert!(said.contains(part), "{part} in {said}");
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use crate::state::audit::SessionEnd;
 use crate::state::auditing::of_session;
 use crate::state::durable::Parting;
 use crate::state::open::Open;
+use crate::state::open_id::OpenId;
 use crate::state::session::Session;
 use crate::state::shared::Shared;
 
@@ -20,12 +21,24 @@ impl Shared {
         }
         let Some(opens) = ended else { return Vec::new() };
         let rest = match parting {
-            Parting::Lost => self.durables.keep(opens),
+            Parting::Lost => self.keep_waiting(opens),
             Parting::Expelled => opens,
         };
         let end = end.into();
         rest.iter().for_each(|open| open.end.say(end.by));
         of_session::ended(self, session, end);
+        rest
+    }
+
+    /// Keeps what of a session's opens outlives it, and gives the rest, for closing. Nothing is kept for who may not sign in any more: an operator who has
+    /// just seen to that has not seen what a request, or the end of its session, had in its hands.
+    #[must_use]
+    pub(crate) fn keep_waiting(&self, opens: Vec<Arc<Open>>) -> Vec<Arc<Open>> {
+        let ids: Vec<OpenId> = opens.iter().map(|open| open.id).collect();
+        let mut rest = self.durables.keep(opens);
+        // Whoever is served other users from now on looks at all that waits after that.
+        let configuration = self.configuration.load();
+        rest.extend(ids.into_iter().filter_map(|id| self.durables.take_of_nobody(id, &configuration)));
         rest
     }
 }

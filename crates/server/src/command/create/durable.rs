@@ -516,8 +516,8 @@ async fn hand_over(
     }
     let (told, has_changed) = file.file.come_back(open.id, lease);
     if let Err(status) = session.add_open(Arc::clone(&open)) {
-        // The session ended meanwhile: the open goes on waiting.
-        let rest = durables.keep(vec![open]);
+        // The session ended meanwhile: the open goes on waiting, where its user may still sign in.
+        let rest = context.server().keep_waiting(vec![open]);
         context.server().close_on_pool(rest);
         return Err(status.into());
     }

@@ -277,6 +277,13 @@ impl Durables {
         self.changed.notified().await;
     }
 
+    /// Takes an open away for closing that waits for a user who is none any more, or may not sign in.
+    pub(crate) fn take_of_nobody(&self, id: OpenId, configuration: &Configuration) -> Option<Arc<Open>> {
+        let open = self.find(id)?;
+        let is_somebodys = configuration.principals.iter().any(|principal| open.user.is_still(principal));
+        if is_somebodys { None } else { self.take(id) }
+    }
+
     /// Closes what waits on shares that are gone, and for users that are: gives the opens for that.
     pub(crate) fn follow(&self, configuration: &Configuration) -> Vec<Arc<Open>> {
         self.take_where(|open| {

@@ -18,8 +18,9 @@ use wire::status::Status;
 use super::Claimed;
 use super::persistent::record;
 use super::persistent_tests::{Machine, persistent, persistent_peer};
-use super::tests::{GUID, OTHER_CLIENT, bytes, create, instance, run, v2};
-use crate::state::configuration::{Share, Signing};
+use super::tests::{GUID, OTHER_CLIENT, bytes, create, instance, lose, run, v2};
+use crate::admin::Admin;
+use crate::state::configuration::{Share, Signing, Standing};
 use crate::state::files::Link;
 use crate::state::open::Open;
 use crate::state::open_id::OpenId;
@@ -85,6 +86,23 @@ fn an_open_is_recorded_while_its_file_is_renamed() {
             },
         );
     });
+}
+
+#[test]
+fn an_open_whose_session_is_lost_just_as_its_user_is_disabled_does_not_wait() {
+    for (standing, waiting) in [(Standing::Good, 1), (Standing::Disabled, 0)] {
+        run(async {
+            let server = server(Signing::Enabled);
+            let mut peer = Peer::sign_in(&server).await;
+            assert_eq!(create(&mut peer, "file", &v2(0, GUID)).await.status(), Status::SUCCESS);
+            // Whoever disables the user has looked at all that waits, and this comes after that.
+            let mut configuration = (**server.configuration.load()).clone();
+            configuration.principals[0].standing = standing;
+            server.configuration.store(Arc::new(configuration));
+            lose(&peer);
+            assert_eq!(server.open_count(), waiting);
+        });
+    }
 }
 
 /// A second share, of other files.

@@ -116,6 +116,15 @@ impl Shared {
     }
 }
 
+impl Shared {
+    /// Closes an open that was made anew for a user who may not sign in any more: whoever saw to that may not have seen it.
+    fn close_of_nobody(self: &Arc<Self>, open: OpenId) {
+        let given = self.durables.restoring.state.lock().given.clone();
+        let taken = given.and_then(|given| self.durables.take_of_nobody(open, &given));
+        self.close_unserved(taken.into_iter().collect());
+    }
+}
+
 /// Makes the opens of a share anew, has it served, and goes on looking for files that were not there for as long as their opens may
 /// wait.
 fn run(server: &Weak<Shared>, share: &str) {
@@ -171,6 +180,7 @@ fn try_one(server: &Arc<Shared>, given: &Configuration, record: &Record) -> Opti
     match restore_one(server, given, record) {
         Ok(()) => {
             let Record { open, share, path, .. } = record;
+            server.close_of_nobody(OpenId(*open));
             tracing::info!(name: "persistent_open_waits", open, share, path, "a persistent open waits for its client");
             server.durables.expect_no_longer(record);
             server.durables.has_changed();

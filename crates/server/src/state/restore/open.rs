@@ -19,7 +19,7 @@ use crate::state::authorization::GrantedAccess;
 use crate::state::breaks;
 use crate::state::caching::{Actor, LeaseId, Wanted};
 use crate::state::channel_sequence::ChannelSequence;
-use crate::state::configuration::{Configuration, Share};
+use crate::state::configuration::{Configuration, Share, Standing};
 use crate::state::durable::{Durability, Keeping, Making, Record, RecordedName};
 use crate::state::enumeration::Listing;
 use crate::state::files::{Empties, Entering, Entry, Link};
@@ -67,8 +67,13 @@ pub(super) fn restore_one(
     let share = configuration.shares.iter().find(|share| share.name == record.share && share.continuously_available);
     let share = share.ok_or_else(|| lost("its share is no longer continuously available"))?;
     let machine = configuration.settings.machine_sid;
-    let mut users = configuration.principals.iter().map(|principal| User::new(principal, machine));
-    let user = users.find(|user| Some(*user.sid()) == record.owner).ok_or_else(|| lost("its user is gone"))?;
+    let mut users =
+        configuration.principals.iter().map(|principal| (User::new(principal, machine), principal.standing));
+    let owner = users.find(|(user, _)| Some(*user.sid()) == record.owner);
+    let (user, standing) = owner.ok_or_else(|| lost("its user is gone"))?;
+    if standing != Standing::Good {
+        return Err(lost("its user may not sign in any more"));
+    }
     let right = user.right_on(share).ok_or_else(|| lost("its user may no longer use the share"))?;
     let id = OpenId(record.open);
     let line = SessionLink::down();
