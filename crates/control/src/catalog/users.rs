@@ -7,7 +7,7 @@ use store::UnixOwner;
 
 use super::former::{Replaced, Slot};
 use super::principals::{self, Kind};
-use super::{Catalog, Grace, account_or_first, room_for_one, time};
+use super::{Catalog, Grace, account_or_first, room_for_one};
 use crate::{AccountName, Error, UserName};
 
 /// Users on one server: the snapshot that the server keeps in memory stays small.
