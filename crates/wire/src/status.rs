@@ -185,6 +185,8 @@ numbers! {
         INTEGER_OVERFLOW = 0xC000_0095,
         /// The volume was changed from outside: the open is no longer valid.
         FILE_INVALID = 0xC000_0098,
+        /// What is written does not fit into what it is written to.
+        ALLOTTED_SPACE_EXCEEDED = 0xC000_0099,
         /// No resources are left.
         INSUFFICIENT_RESOURCES = 0xC000_009A,
         /// The path leaves this DFS server.

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use wire::Malformed;
 use wire::codec::utf16_bytes;
 use wire::command::negotiate::{Capabilities, SecurityMode};
+use wire::fscc::afp::{AppleEntry, AppleFinder};
 use wire::fscc::directory::{self, DirectoryWriter, Entry};
 use wire::fscc::ea::{self, FullEa, FullEaWriter};
 use wire::fscc::filesystem::{self, Attribute, FileSystemAttributes, Volume};
@@ -232,6 +233,23 @@ fn every_directory_class_goes_both_ways() {
     }
     assert!(DirectoryWriter::new(FileClass::BASIC, &mut Vec::new(), 9).is_none());
     assert!(directory::entries(FileClass::BASIC, &[0; 8]).next().unwrap().is_err());
+}
+
+#[test]
+fn an_entry_for_macs_goes_both_ways_and_is_an_entry_for_others() {
+    let finder = AppleFinder::from_bytes(*b"TEXTttxt\x40\x01\x80\x02\x01\x02\x03\x04");
+    let told = AppleEntry { access_max: 0x1F_01FF, resource_bytes: 1 << 40, finder };
+    let mut bytes = Vec::new();
+    let mut writer = DirectoryWriter::new(FileClass::ID_BOTH_DIRECTORY, &mut bytes, 4096).unwrap();
+    assert!(writer.push_apple(&entry("name"), &told));
+    assert_eq!(directory::apple_entry(&bytes), Ok(told));
+    let fixed = directory::fixed_length(FileClass::ID_BOTH_DIRECTORY).unwrap();
+    for length in 0..fixed - 10 {
+        assert!(directory::apple_entry(&bytes[..length]).is_err(), "{length}");
+    }
+    let found = directory::entries(FileClass::ID_BOTH_DIRECTORY, &bytes).next().unwrap().unwrap();
+    assert_eq!((found.name.decode().as_deref(), found.file_id), (Some("name"), 0x1122_3344));
+    assert_eq!((found.end_of_file, found.ea_size), (77, told.access_max));
 }
 
 #[test]

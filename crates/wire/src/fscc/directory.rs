@@ -1,6 +1,7 @@
 //! Directory entries, all classes of them (MS-FSCC 2.4.8, 2.4.10, 2.4.15, 2.4.18 to 2.4.24, 2.4.33).
 
 use crate::codec::{Malformed, Reader, Utf16, Writer};
+use crate::fscc::afp::{AppleEntry, AppleFinder};
 use crate::fscc::chain::{Chain, ChainWriter};
 use crate::fscc::{FileAttributes, FileClass};
 use crate::ids::FileTime;
@@ -122,6 +123,15 @@ impl<'a> DirectoryWriter<'a> {
 
     /// Appends one entry. False, and nothing is written, where it does not fit.
     pub fn push(&mut self, entry: &Entry<&str>) -> bool {
+        self.push_as(entry, None)
+    }
+
+    /// The same for a Mac, of FileIdBothDirectoryInformation.
+    pub fn push_apple(&mut self, entry: &Entry<&str>, apple: &AppleEntry) -> bool {
+        self.push_as(entry, Some(apple))
+    }
+
+    fn push_as(&mut self, entry: &Entry<&str>, apple: Option<&AppleEntry>) -> bool {
         let name_length = 2 * entry.name.encode_utf16().count();
         let Some(writer) = self.chain.entry(self.fixed_length + name_length) else { return false };
         writer.u32(0);
@@ -132,9 +142,12 @@ impl<'a> DirectoryWriter<'a> {
                 Part::Facts => write_facts(writer, entry),
                 Part::NameLength => writer.u32(name_length as u32),
                 Part::EaSize if tag_takes_ea_size && entry.reparse_tag != 0 => writer.u32(entry.reparse_tag),
-                Part::EaSize => writer.u32(entry.ea_size),
+                Part::EaSize => writer.u32(apple.map_or(entry.ea_size, |apple| apple.access_max)),
                 Part::ReparseTag => writer.u32(entry.reparse_tag),
-                Part::ShortName => write_short_name(writer, entry.short_name),
+                Part::ShortName => match apple {
+                    None => write_short_name(writer, entry.short_name),
+                    Some(apple) => write_apple(writer, apple),
+                },
                 Part::Reserved(bytes) => writer.zeros(*bytes),
                 Part::FileId => writer.u64(entry.file_id),
                 Part::FileId128 => {
@@ -175,6 +188,22 @@ fn write_short_name(writer: &mut Writer<'_>, name: &str) {
     writer.u8(0);
     writer.utf16(name);
     writer.zeros(SHORT_NAME_BYTES - length);
+}
+
+/// What Macs take a short name's room for: the fork's length and the Finder's information. Apple's text says that the name's length is 0; servers of Apple
+/// say 24, that of the room.
+fn write_apple(writer: &mut Writer<'_>, apple: &AppleEntry) {
+    writer.u16(SHORT_NAME_BYTES as u16);
+    writer.u64(apple.resource_bytes);
+    writer.bytes(&apple.finder.to_bytes());
+}
+
+/// What an entry of FileIdBothDirectoryInformation told a Mac; `bytes` begin with the entry.
+pub fn apple_entry(bytes: &[u8]) -> Result<AppleEntry, Malformed> {
+    let mut reader = Reader::at(bytes, HEADER_BYTES + Part::Facts.length() + Part::NameLength.length());
+    let access_max = reader.u32()?;
+    reader.skip(2)?;
+    Ok(AppleEntry { access_max, resource_bytes: reader.u64()?, finder: AppleFinder::from_bytes(reader.array()?) })
 }
 
 /// Walks the entries of `class` in `bytes`. A class that is not one of directory entries gives one error.

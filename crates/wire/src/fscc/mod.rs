@@ -6,6 +6,7 @@ mod attributes;
 mod chain;
 mod class;
 
+pub mod afp;
 pub mod directory;
 pub mod ea;
 pub mod file;
