@@ -4,14 +4,16 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use store::Kind;
+use store::{Error, Kind, Node};
 use wire::command::read::{Channel, ReadRequest, ReadResponse};
+use wire::fscc::afp::AfpInfo;
 use wire::security::access;
 use wire::status::Status;
 
 use crate::command::context::{Body, Context, Outcome, RESPONSE_ROOM, Reply};
 use crate::resource::allowance::ANSWER_BYTES_SMALL;
 use crate::resource::buffers::{Buffer, Buffers};
+use crate::state::afp::AfpStream;
 use crate::state::busy_files::Used;
 use crate::state::open::{FileOpen, Open, Target};
 use crate::state::pipe::Pipe;
@@ -23,6 +25,8 @@ const FIXED_BYTES: usize = 16;
 /// What a READ is of.
 pub(crate) enum Source<'a> {
     File(&'a FileOpen),
+    /// An AFP_AfpInfo, which is 60 bytes also where nothing was written to it.
+    AfpInfo(&'a FileOpen),
     Pipe(&'a Pipe),
 }
 
@@ -45,7 +49,10 @@ impl<'a> Source<'a> {
         if request.offset.checked_add(u64::from(request.length)).is_none_or(|end| end > i64::MAX as u64) {
             return Err(Status::INVALID_PARAMETER);
         }
-        Ok(Source::File(file))
+        match file.afp() {
+            Some(AfpStream::Info) => Ok(Source::AfpInfo(file)),
+            Some(AfpStream::Resource) | None => Ok(Source::File(file)),
+        }
     }
 }
 
@@ -53,14 +60,14 @@ pub(crate) async fn handle(context: &Context, request: ReadRequest<'_>) -> Outco
     let open = context.open()?;
     let payload_bytes_max = context.connection.negotiation.borrow().payload_bytes_max();
     let file = match Source::of(&request, open, payload_bytes_max)? {
-        Source::File(file) => file,
+        Source::File(file) | Source::AfpInfo(file) => file,
         Source::Pipe(pipe) => return read_pipe(context, pipe, request.length as usize).await,
     };
     let length = u64::from(request.length);
     if !file.file.locks_allow(&file.stream_name(), |locks| locks.may_read(open.id, request.offset, length)) {
         return Err(Status::FILE_LOCK_CONFLICT.into());
     }
-    let (node, offset) = (Arc::clone(&file.node), request.offset);
+    let (node, offset, is_info) = (Arc::clone(&file.node), request.offset, file.afp() == Some(AfpStream::Info));
     let wanted = request.length as usize;
     let buffers = &context.connection.buffers;
     let (start, data) = (RESPONSE_ROOM, RESPONSE_ROOM + FIXED_BYTES);
@@ -75,7 +82,8 @@ pub(crate) async fn handle(context: &Context, request: ReadRequest<'_>) -> Outco
                 buffer.touch(data + wanted);
                 buffer
             });
-            let count = node.read_at(&mut buffer[data..data + wanted], offset);
+            let into = &mut buffer[data..data + wanted];
+            let count = if is_info { read_info(&*node, into, offset) } else { node.read_at(into, offset) };
             (buffer, count)
         })
         .await?;
@@ -93,6 +101,19 @@ pub(crate) async fn handle(context: &Context, request: ReadRequest<'_>) -> Outco
     // StructureSize counts one byte of the buffer.
     let end = data + count.max(1);
     Ok(Reply::new(Body::InPlace(buffer, start..end)))
+}
+
+/// Reads an AFP_AfpInfo: the blank one where nothing was written yet.
+fn read_info(node: &dyn Node, into: &mut [u8], offset: u64) -> Result<usize, Error> {
+    let count = node.read_at(into, offset)?;
+    if count > 0 || node.metadata()?.length > 0 {
+        return Ok(count);
+    }
+    let blank = AfpInfo::blank().to_bytes();
+    let from = usize::try_from(offset).ok().and_then(|offset| blank.get(offset..)).unwrap_or_default();
+    let count = from.len().min(into.len());
+    into[..count].copy_from_slice(&from[..count]);
+    Ok(count)
 }
 
 /// What does not fit stays for the next READ, which BUFFER_OVERFLOW says (3.3.5.12).

@@ -11,10 +11,12 @@ use std::sync::atomic::Ordering;
 use store::{Error, Kind};
 use wire::command::read::Channel;
 use wire::command::write::{WriteRequest, WriteResponse};
+use wire::fscc::afp::AfpInfo;
 use wire::security::access;
 use wire::status::Status;
 
 use crate::command::context::{Context, Outcome, Reply};
+use crate::state::afp::{self, AfpStream};
 use crate::state::breaks;
 use crate::state::busy_files::Used;
 use crate::state::open::{FileOpen, Open, Target};
@@ -31,6 +33,7 @@ pub(crate) async fn handle(context: &Context, request: WriteRequest<'_>) -> Outc
     let count = request.data.len() as u32;
     let (file, write) = match Sink::of(&request, open, payload_bytes_max)? {
         Sink::File(file, write) => (file, write),
+        Sink::AfpInfo(file) => return write_info(context, file, &request).await,
         Sink::Pipe(pipe) => {
             pipe.write(&context.pipe_client()?, request.data)?;
             return Ok(Reply::new(WriteResponse::to_bytes(count).to_vec()));
@@ -74,6 +77,8 @@ pub(crate) async fn handle(context: &Context, request: WriteRequest<'_>) -> Outc
 /// What a WRITE is to.
 pub(crate) enum Sink<'a> {
     File(&'a FileOpen, Write),
+    /// An AFP_AfpInfo, which keeps its form.
+    AfpInfo(&'a FileOpen),
     Pipe(&'a Pipe),
 }
 
@@ -95,10 +100,56 @@ impl<'a> Sink<'a> {
             return Err(Status::ACCESS_DENIED);
         }
         open.tree.require_writable()?;
+        if file.afp() == Some(AfpStream::Info) {
+            return if append_only { Err(Status::ACCESS_DENIED) } else { Ok(Sink::AfpInfo(file)) };
+        }
         let store = open.tree.store().ok_or(Status::INVALID_DEVICE_REQUEST)?;
         let (offset, count) = (request.offset, request.data.len() as u64);
         Ok(Sink::File(file, Write { offset, count, append_only, length_max: store.facts().file_length_max }))
     }
+}
+
+/// Writes an AFP_AfpInfo, or its beginning: the rest stays as it is, and what is longer is cut. What does not begin as one is none.
+async fn write_info(context: &Context, file: &FileOpen, request: &WriteRequest<'_>) -> Outcome {
+    let (open, count) = (context.open()?, request.data.len() as u32);
+    let length = AfpInfo::LENGTH as u64;
+    if count > 0 {
+        // A whole one goes to its place, wherever it says.
+        if request.offset != 0 && u64::from(count) < length {
+            return Err(Status::INVALID_PARAMETER.into());
+        }
+        AfpInfo::blank().overwritten(request.data)?;
+        let change = open.begin_change(0..length)?;
+        if !file.file.locks_allow(&file.stream_name(), |locks| locks.may_write(open.id, 0, length)) {
+            return Err(Status::FILE_LOCK_CONFLICT.into());
+        }
+        let through = file.writes_through(request.flags);
+        let (data, held) = (context.message.part(request.data_range()), Arc::clone(open));
+        let (server, writer) = (Arc::clone(context.server()), context.session_id);
+        context
+            .work(move || -> Result<_, Refusal> {
+                let _change = change;
+                let file = held.file()?;
+                let before = afp::info(&*file.node)?.unwrap_or_else(AfpInfo::blank);
+                let written = file.node.write_at(&before.overwritten(&data)?.to_bytes(), 0);
+                file.restore_frozen_times();
+                breaks::data_changed(&server, file);
+                written?;
+                file.audited.wrote(held.tree.audit(), data.len() as u64);
+                if file.node.metadata()?.length > length {
+                    file.node.set_length(length)?;
+                }
+                if through {
+                    file.node.sync()?;
+                }
+                Ok(())
+            })
+            .await??;
+        context.server().busy_files.note(context.connection.shard, open, Used::Wrote(count.into()));
+        written::wrote(context.server(), open, writer);
+    }
+    file.position.store(count.into(), Ordering::Relaxed);
+    Ok(Reply::new(WriteResponse::to_bytes(count).to_vec()))
 }
 
 /// Where a write goes, and what is asked of that before it is made.

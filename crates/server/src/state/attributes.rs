@@ -3,6 +3,7 @@
 use store::{AttributeChange, Changes, Error, Kind, Metadata, Node};
 use wire::fscc::FileAttributes;
 
+use crate::state::afp;
 use crate::state::open::FileOpen;
 
 /// The attributes that a client may set and that are stored.
@@ -19,7 +20,7 @@ pub(crate) fn of(file: &FileOpen) -> Result<Metadata, Error> {
     let own = file.node.metadata()?;
     match &file.stream {
         None => Ok(own),
-        Some(stream) => Ok(of_stream(&own, &stream.base.metadata()?)),
+        Some(stream) => Ok(afp::sized(stream.afp, of_stream(&own, &stream.base.metadata()?))),
     }
 }
 
@@ -28,7 +29,7 @@ pub(crate) fn try_of(file: &FileOpen) -> Result<Metadata, Error> {
     let own = file.node.try_metadata()?;
     match &file.stream {
         None => Ok(own),
-        Some(stream) => Ok(of_stream(&own, &stream.base.try_metadata()?)),
+        Some(stream) => Ok(afp::sized(stream.afp, of_stream(&own, &stream.base.try_metadata()?))),
     }
 }
 

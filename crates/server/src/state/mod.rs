@@ -2,6 +2,7 @@
 //! connection, no frame and no socket.
 
 pub(crate) mod access;
+pub(crate) mod afp;
 pub(crate) mod associations;
 pub(crate) mod attributes;
 pub(crate) mod audit;

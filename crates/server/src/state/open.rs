@@ -12,6 +12,7 @@ use wire::security::access::DELETE;
 use wire::status::Status;
 
 use crate::resource::budgets::Held;
+use crate::state::afp::AfpStream;
 use crate::state::audit::{EndCell, OpenTotals};
 use crate::state::authorization::GrantedAccess;
 use crate::state::caching::{Actor, LeaseId};
@@ -106,6 +107,8 @@ pub(crate) struct FileOpen {
 /// The file a stream belongs to.
 pub(crate) struct StreamOf {
     pub(crate) base: Arc<dyn Node>,
+    /// It is one of those in which Macs keep what they know of the file.
+    pub(crate) afp: Option<AfpStream>,
 }
 
 impl Open {
@@ -256,6 +259,11 @@ impl FileOpen {
     /// The name as a client's CREATE has it, the stream's behind a colon.
     pub(crate) fn name(&self) -> String {
         self.path.name()
+    }
+
+    /// Which of the Macs' streams it is, if it is one.
+    pub(crate) fn afp(&self) -> Option<AfpStream> {
+        self.stream.as_ref().and_then(|stream| stream.afp)
     }
 
     /// It, as one that is listed.

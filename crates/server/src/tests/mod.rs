@@ -1,5 +1,6 @@
 //! Tests of several modules together, and what they are written with.
 
+pub(crate) mod afp_tests;
 pub(crate) mod audit_tests;
 pub(crate) mod busy_files_tests;
 pub(crate) mod channel_tests;

@@ -19,6 +19,7 @@ use super::plan::{GUARDED, Plan};
 use super::{Opened, Step, check_kind, check_trailing_separator, renamed_meanwhile};
 use crate::command::context::Context;
 use crate::state::access::usage;
+use crate::state::afp::AfpStream;
 use crate::state::authorization::{
     Existing, GrantedAccess, Read, Request, Way, authorize, may_cache, may_exclude_makers, may_exclude_readers,
 };
@@ -40,15 +41,25 @@ pub(super) async fn open<'a>(
     renames: RenamesSeen,
 ) -> Result<Step<'a>, Refusal> {
     let Some(name) = &plan.stream else {
-        let found = Found { node, stream: None, own, stream_changes: None, renames };
+        let found = Found { node, stream: None, is_blank: false, own, stream_changes: None, renames };
         return open_node(context, plan, found, path).await;
     };
     let stream_changes = Some(context.server().files.stream_changes(node.identity()));
     let wanted = name.clone();
     match context.look(&node, move |node| node.extras().stream(&wanted)).await? {
         Some((stored, stream)) => {
+            let is_blank = match AfpStream::named(&stored) {
+                Some(afp) => {
+                    let looked_at = Arc::clone(&stream);
+                    context.work_at(&*stream, 0, move || afp.is_blank(&*looked_at)).await??
+                }
+                None => false,
+            };
+            if is_blank && plan.needs_existing() {
+                return Err(Status::OBJECT_NAME_NOT_FOUND.into());
+            }
             let stream_of = Some((node, stored));
-            let found = Found { node: stream, stream: stream_of, own, stream_changes, renames };
+            let found = Found { node: stream, stream: stream_of, is_blank, own, stream_changes, renames };
             open_node(context, plan, found, path).await
         }
         None => Box::pin(super::new::make_stream(context, plan, node, path, BaseOf::Old(own, renames))).await,
@@ -58,6 +69,8 @@ pub(super) async fn open<'a>(
 pub(super) struct Found {
     pub(super) node: Arc<dyn Node>,
     pub(super) stream: Option<(Arc<dyn Node>, String)>,
+    /// It is a stream of a Mac's that says nothing: for clients there is none.
+    is_blank: bool,
     /// What the file's descriptor grants, where it was read when that was found.
     own: Option<Rights>,
     /// [`FileTable::stream_changes`](crate::state::files::FileTable::stream_changes) before the stream was looked up.
@@ -82,7 +95,7 @@ async fn open_node<'a>(
     let own = found.own.take();
     let judged = Judged::new(found.base(), &path, own);
     let kind = found.node.kind();
-    if plan.disposition == CreateDisposition::CREATE {
+    if plan.disposition == CreateDisposition::CREATE && !found.is_blank {
         return Err(Status::OBJECT_NAME_COLLISION.into());
     }
     if waited_for_maker(context, &path).await? {
@@ -100,8 +113,10 @@ async fn open_node<'a>(
     if plan.options.contains(CreateOptions::DELETE_ON_CLOSE) && found.stream.is_none() && path.is_root() {
         return Err(Status::CANNOT_DELETE.into());
     }
-    let asked = Asked { implied: implied(plan, found.stream.is_some()), ..Asked::by(plan) };
-    if plan.overwrites() {
+    // Who makes a stream has to be granted that (MS-FSA 2.1.5.1.2, "Stream not found").
+    let makes = if found.is_blank { WRITE_DATA } else { 0 };
+    let asked = Asked { implied: implied(plan, found.stream.is_some()) | makes, ..Asked::by(plan) };
+    if plan.overwrites() || found.is_blank {
         context.require_writable()?;
     }
     let granted = authorized(context, asked, &judged, &known).await?;
@@ -169,6 +184,8 @@ async fn open_node<'a>(
             entered.data_changed(stream, plan);
         }
         overwritten.map_err(|refused| refused.refusal)?
+    } else if found.is_blank {
+        CreateAction::CREATED
     } else {
         CreateAction::OPENED
     };

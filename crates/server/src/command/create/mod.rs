@@ -24,6 +24,7 @@ use crate::command::context::{Context, Outcome, Reply};
 use crate::resource::budget::Charge;
 use crate::resource::budgets::{self, Held};
 use crate::resource::turns::LONG_REQUEST_COST;
+use crate::state::afp::{self, AfpStream};
 use crate::state::attributes;
 use crate::state::audit::OpenTotals;
 use crate::state::authorization::GrantedAccess;
@@ -108,6 +109,8 @@ pub(crate) async fn handle(context: &Context, request: CreateRequest<'_>) -> Out
                     Some(known) => Metadata::clone(known),
                     None => look(context, &opened).await?,
                 };
+                let stream = opened.stream.as_ref().and_then(|(_, name)| AfpStream::named(name));
+                let known = afp::sized(stream, known);
                 if known.links > 0 || Box::pin(leads_there(context, &opened)).await? {
                     let (open, mut answer) = make_open(context, &plan, opened, known, &durable, paid)?;
                     durable.grant(context, &open, &mut answer.contexts).await;
@@ -358,7 +361,7 @@ fn make_open(
         file,
         kind,
         path,
-        stream: stream.map(|(base, _)| StreamOf { base }),
+        stream: stream.map(|(base, name)| StreamOf { base, afp: AfpStream::named(&name) }),
         options,
         delete_on_close: AtomicBool::new(plan.options.contains(CreateOptions::DELETE_ON_CLOSE)),
         position: AtomicU64::new(0),

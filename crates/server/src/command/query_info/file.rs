@@ -18,6 +18,7 @@ use wire::status::Status;
 
 use super::{BODY_BYTES, Room, extended, finish, pipe};
 use crate::command::context::{Context, Outcome, Reply};
+use crate::state::afp::{self, AfpStream};
 use crate::state::attributes;
 use crate::state::open::{FileOpen, Open, Target};
 use crate::state::refusal::Refusal;
@@ -259,6 +260,12 @@ async fn streams(context: &Context, room: Room) -> Outcome {
     Ok(all.reply())
 }
 
+/// Whether it counts what an AFP_AfpInfo holds, and is not known.
+enum MacInfo {
+    Seen,
+    Unknown,
+}
+
 /// The streams that are told.
 struct Streams {
     body: Vec<u8>,
@@ -271,7 +278,25 @@ struct Streams {
 impl Streams {
     /// Looks at `walked_max` of them at most, and at none behind the first that does not fit.
     fn of(file: &FileOpen, room: Room, walked_max: usize) -> Result<Self, Error> {
+        match Streams::within(file, room, walked_max, None)? {
+            (listed, MacInfo::Unknown) => {
+                let hidden = afp::hides_info(&**file.base())?;
+                let (again, _) = Streams::within(file, room, walked_max, Some(hidden))?;
+                Ok(Streams { walked: listed.walked + again.walked, ..again })
+            }
+            (listed, MacInfo::Seen) => Ok(listed),
+        }
+    }
+
+    /// The same; `hides_info` is [`afp::hides_info`], where that is known. Where it is not and counts, what is told is not all.
+    fn within(
+        file: &FileOpen,
+        room: Room,
+        walked_max: usize,
+        hides_info: Option<bool>,
+    ) -> Result<(Self, MacInfo), Error> {
         let base = file.base();
+        let mut info = MacInfo::Seen;
         let data = base.metadata()?;
         let mut listed = Streams { body: vec![0; BODY_BYTES], all_fit: true, is_cut: false, walked: 0 };
         let Streams { body, all_fit, is_cut, walked } = &mut listed;
@@ -280,12 +305,25 @@ impl Streams {
         if *all_fit {
             base.extras().list_streams(&mut |stream| {
                 *walked += 1;
+                let hidden = match AfpStream::named(&stream.name) {
+                    None => false,
+                    Some(_) if stream.length == 0 => true,
+                    Some(AfpStream::Resource) => false,
+                    Some(AfpStream::Info) if hides_info.is_none() => {
+                        info = MacInfo::Unknown;
+                        return ControlFlow::Break(());
+                    }
+                    Some(AfpStream::Info) => hides_info == Some(true),
+                };
+                if hidden {
+                    return ControlFlow::Continue(());
+                }
                 *is_cut = *walked > walked_max;
                 *all_fit = *is_cut || writer.push(&stream.name, stream.length, stream.allocated);
                 if *is_cut || !*all_fit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             })?;
         }
-        Ok(listed)
+        Ok((listed, info))
     }
 
     fn reply(self) -> Reply {

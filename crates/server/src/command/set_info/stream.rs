@@ -1,10 +1,13 @@
 //! Renames a named stream (MS-FSA 2.1.5.15.12.1).
 
-use store::{Identity, Kind, Replace};
+use std::sync::Arc;
+
+use store::{Error, Identity, Kind, Node, Replace};
 use wire::fscc::rename::RenameFlags;
 use wire::status::Status;
 
 use super::Job;
+use crate::state::afp::AfpStream;
 use crate::state::files::StreamRename;
 use crate::state::refusal::Refusal;
 
@@ -26,22 +29,39 @@ pub(super) fn rename(job: &Job, asked: &str, flags: RenameFlags) -> Result<Optio
     if store::fold(&old) == store::fold(new) {
         return Ok(None);
     }
-    if !flags.contains(RenameFlags::REPLACE_IF_EXISTS) && stream.base.extras().stream(new)?.is_some() {
+    if !flags.contains(RenameFlags::REPLACE_IF_EXISTS) && matches!(taken(&*stream.base, new)?, Taken::Shown(_)) {
         return Err(Status::OBJECT_NAME_COLLISION.into());
     }
     // Whoever opens either name from now on looks it up when this is over.
     let _renaming = StreamRename::begin(&job.server.files, &file.file, &old, new)?;
-    let replace = match stream.base.extras().stream(new)? {
-        Some(_) if !flags.contains(RenameFlags::REPLACE_IF_EXISTS) => Replace::No,
-        Some((_, node)) if node.metadata()?.length > 0 => return Err(Status::INVALID_PARAMETER.into()),
-        Some(_) => Replace::Yes,
-        None => Replace::No,
+    let replace = match taken(&*stream.base, new)? {
+        Taken::Blank => Replace::Yes,
+        Taken::Shown(_) if !flags.contains(RenameFlags::REPLACE_IF_EXISTS) => Replace::No,
+        Taken::Shown(node) if node.metadata()?.length > 0 => return Err(Status::INVALID_PARAMETER.into()),
+        Taken::Shown(_) => Replace::Yes,
+        Taken::No => Replace::No,
     };
     stream.base.extras().rename_stream(&old, new, replace)?;
     file.file.stream_renamed(&old, new);
     let path = file.path.now();
     job.server.watches.stream_renamed(&*job.store, &path, &old, new);
     Ok((replace == Replace::Yes).then(|| stream.base.identity()))
+}
+
+/// What has the name that a stream is to have.
+enum Taken {
+    No,
+    /// A stream of a Mac's that says nothing: for clients there is none.
+    Blank,
+    Shown(Arc<dyn Node>),
+}
+
+fn taken(base: &dyn Node, name: &str) -> Result<Taken, Error> {
+    let Some((_, node)) = base.extras().stream(name)? else { return Ok(Taken::No) };
+    match AfpStream::named(name) {
+        Some(afp) if afp.is_blank(&*node)? => Ok(Taken::Blank),
+        Some(_) | None => Ok(Taken::Shown(node)),
+    }
 }
 
 /// The name in `:name` or `:name:$DATA`.

@@ -14,6 +14,7 @@ use wire::security::access::FILE_ALL;
 
 use crate::resource::budgets::Opened;
 use crate::state::access::usage;
+use crate::state::afp::AfpStream;
 use crate::state::audit::OpenTotals;
 use crate::state::authorization::GrantedAccess;
 use crate::state::breaks;
@@ -215,7 +216,7 @@ fn open_file(
         node,
         file,
         path: names,
-        stream: base.map(|base| StreamOf { base }),
+        stream: base.map(|base| StreamOf { base, afp: AfpStream::named(&stream_name) }),
         options: record.options,
         delete_on_close: AtomicBool::new(record.delete_on_close),
         position: AtomicU64::new(0),
