@@ -165,6 +165,7 @@ fn shares(before: &Snapshot, now: &Snapshot) {
             ("continuous", earlier.continuous != share.continuous),
             ("access-based", earlier.access_based != share.access_based),
             ("hosts", earlier.hosts != share.hosts),
+            ("time-machine", earlier.time_machine != share.time_machine),
             ("belief", earlier.belief != share.belief),
             ("modes", earlier.modes != share.modes),
             ("comment", earlier.comment != share.comment),

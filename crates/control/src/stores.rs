@@ -409,6 +409,7 @@ mod tests {
             continuous: false,
             access_based: false,
             hosts: HostsAllowed::Any,
+            time_machine: false,
             audit: AuditClasses::NONE,
             belief: Belief::default(),
             modes: Modes::default(),

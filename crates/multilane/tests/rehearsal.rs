@@ -125,6 +125,21 @@ fn settings() {
 }
 
 #[test]
+fn a_share_for_time_machine() {
+    let machine = Machine::with_server();
+    let said = rehearse(&machine, "A share for Time Machine");
+    assert!(said.contains("2048 GiB") || said.contains("2 TiB"), "{said}");
+    let share = machine.place.json(&["share", "show", "macs"]);
+    assert_eq!((&share["time_machine"], &share["quota_gib"]), (&true.into(), &2048.into()));
+    machine.does("multilane share update macs --time-machine 3T");
+    assert_eq!(machine.place.json(&["share", "show", "macs"])["quota_gib"], 3072);
+    machine.does("multilane share update macs --time-machine off");
+    let share = machine.place.json(&["share", "show", "macs"]);
+    assert_eq!((&share["time_machine"], &share["quota_gib"]), (&false.into(), &3072.into()));
+    assert!(!machine.types("multilane share update macs --time-machine 1T --quota 2T").status.success());
+}
+
+#[test]
 fn moving_the_data_folder() {
     let machine = Machine::with_server();
     if !may_mount(&machine) {

@@ -36,6 +36,7 @@
 //!     seal_required: false,
 //!     continuously_available: false,
 //!     access_based: false,
+//!     time_machine: false,
 //!     rights: ShareRights::open(),
 //!     audit: AuditClasses::NONE,
 //!     limit: Arc::default(),

@@ -318,6 +318,7 @@ fn accounts_and_shares_are_offered_what_they_can_have() {
         continuous: false,
         access_based: false,
         hosts: Default::default(),
+        time_machine: false,
         audit: Default::default(),
         belief: Default::default(),
         modes: Default::default(),

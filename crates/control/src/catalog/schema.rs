@@ -6,7 +6,7 @@ use super::data_place;
 use crate::Error;
 
 /// Every step ever taken. A published step never changes; what is new is a step at the end.
-const STEPS: [&str; 14] = [
+const STEPS: [&str; 15] = [
     "
     CREATE TABLE setting (
         name TEXT PRIMARY KEY,
@@ -142,6 +142,8 @@ const STEPS: [&str; 14] = [
      ALTER TABLE user ADD COLUMN unix_uid INTEGER CHECK (unix_uid BETWEEN 0 AND 4294967294);
      ALTER TABLE user ADD COLUMN unix_gid INTEGER
          CHECK (unix_gid BETWEEN 0 AND 4294967294 AND (unix_gid IS NULL) = (unix_uid IS NULL))",
+    // Macs may back up to a share.
+    "ALTER TABLE share ADD COLUMN time_machine INTEGER NOT NULL DEFAULT 0 CHECK (time_machine IN (0, 1))",
 ];
 
 /// The version that this program's catalogs have.

@@ -43,7 +43,7 @@ pub(super) fn provisioned_sum(connection: &Connection, account: &str, but: &str)
 fn select(which: &str) -> String {
     format!(
         "SELECT share.id, share.name, account.name AS account, folder, ram_bytes, quota_gib, read_only, seal_required,
-                comment, continuous, access_based, audit, believed_ms, hosts, file_mode, directory_mode, unix_uid, unix_gid,
+                comment, continuous, access_based, time_machine, audit, believed_ms, hosts, file_mode, directory_mode, unix_uid, unix_gid,
                 iops_max, mibps_max, user_iops_max, user_mibps_max,
                 model, gib, iops, mibps, gib_increased, iops_increased, mibps_increased
          FROM share JOIN account ON account.relative_id = share.account
@@ -70,6 +70,7 @@ fn record(row: &Row<'_>, data: &Path) -> Result<ShareRecord, Error> {
         comment: row.get("comment")?,
         continuous: row.get("continuous")?,
         access_based: row.get("access_based")?,
+        time_machine: row.get("time_machine")?,
         audit: row.get::<_, String>("audit")?.parse().map_err(|_| wrong_in("share", "audit"))?,
         hosts: hosts(row.get("hosts")?)?,
         belief: belief::of_milliseconds(row.get("believed_ms")?),
@@ -152,7 +153,7 @@ pub(super) fn update(transaction: &Transaction<'_>, share: &ShareRecord) -> Resu
         "UPDATE share SET name = :name, folded_name = :folded_name, folder = :folder,
                           quota_gib = :quota_gib, read_only = :read_only, seal_required = :seal_required,
                           comment = :comment, continuous = :continuous, access_based = :access_based,
-                          audit = :audit,
+                          time_machine = :time_machine, audit = :audit,
                           believed_ms = :believed_ms, hosts = :hosts,
                           iops_max = :iops_max, mibps_max = :mibps_max,
                           user_iops_max = :user_iops_max, user_mibps_max = :user_mibps_max
@@ -168,6 +169,7 @@ pub(super) fn update(transaction: &Transaction<'_>, share: &ShareRecord) -> Resu
             ":comment": share.comment,
             ":continuous": share.continuous,
             ":access_based": share.access_based,
+            ":time_machine": share.time_machine,
             ":audit": share.audit.to_string(),
             ":believed_ms": belief::to_milliseconds(share.belief),
             ":hosts": (share.hosts != HostsAllowed::Any).then(|| share.hosts.to_string()),

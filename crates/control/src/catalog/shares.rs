@@ -50,6 +50,8 @@ pub struct NewShare {
     pub access_based: bool,
     /// From where it may be used.
     pub hosts: HostsAllowed,
+    /// Macs may back up to it with Time Machine.
+    pub time_machine: bool,
     /// What of it is audited.
     pub audit: AuditClasses,
     /// How long a folder's files are believed to be as they are known, where that is not the default.
@@ -85,6 +87,8 @@ pub struct ShareRecord {
     pub access_based: bool,
     /// From where it may be used.
     pub hosts: HostsAllowed,
+    /// Macs may back up to it with Time Machine.
+    pub time_machine: bool,
     /// What of it is audited.
     pub audit: AuditClasses,
     /// How long its files are believed to be as they are known, where nobody tells of changes. Nobody else changes a RAM disk.
@@ -118,6 +122,8 @@ pub struct ShareChanges {
     pub access_based: Option<bool>,
     /// From where it may be used from now on.
     pub hosts: Option<HostsAllowed>,
+    /// Macs may back up to it with Time Machine, or no longer.
+    pub time_machine: Option<bool>,
     /// What of it is audited from now on.
     pub audit: Option<AuditClasses>,
     /// How long a folder's files are believed to be as they are known.
@@ -281,6 +287,7 @@ fn record_of(
         continuous: new.continuous,
         access_based: new.access_based,
         hosts: new.hosts.clone(),
+        time_machine: new.time_machine,
         audit: new.audit,
         belief,
         modes: new.modes,
@@ -311,6 +318,7 @@ fn apply(changes: &ShareChanges, share: &mut ShareRecord) -> Result<(), Error> {
     share.continuous = changes.continuous.unwrap_or(share.continuous);
     share.access_based = changes.access_based.unwrap_or(share.access_based);
     changes.hosts.iter().for_each(|hosts| share.hosts.clone_from(hosts));
+    share.time_machine = changes.time_machine.unwrap_or(share.time_machine);
     share.audit = changes.audit.unwrap_or(share.audit);
     share.belief = changes.belief.over(&share.source, share.belief)?;
     share.limits = share.limits.changed(changes.limits);

@@ -42,6 +42,7 @@ pub(crate) fn ram(name: &str) -> NewShare {
         continuous: false,
         access_based: false,
         hosts: HostsAllowed::Any,
+        time_machine: false,
         audit: AuditClasses::NONE,
         belief: BeliefChanges::default(),
         modes: Modes::default(),
@@ -354,6 +355,9 @@ fn share_changes_touch_only_what_they_name() {
     assert_eq!(catalog.update_share(&share("one"), &comment).unwrap().audit, classes);
     let unbounded = ShareChanges { quota_gib: Some(None), read_only: Some(true), ..ShareChanges::default() };
     assert!(catalog.update_share(&share("one"), &unbounded).unwrap().read_only);
+    let for_backups = ShareChanges { time_machine: Some(true), ..ShareChanges::default() };
+    assert!(catalog.update_share(&share("one"), &for_backups).unwrap().time_machine);
+    assert!(catalog.update_share(&share("one"), &comment).unwrap().time_machine);
     for wrong in ["two\nlines".to_owned(), "x".repeat(257)] {
         let wrong = ShareChanges { comment: Some(wrong), ..ShareChanges::default() };
         assert_eq!(catalog.update_share(&share("one"), &wrong).unwrap_err().fault(), Fault::Argument);

@@ -18,6 +18,7 @@ Examples:
   multilane share create far --path /mnt/nfs/files --exclusive
   multilane share create fast --path /srv/fast --provisioned 1024 --iops 10000 --mibps 500
   multilane share create books --path /srv/books --audit write,delete,security,sign-in
+  multilane share create backups --path /srv/backups --time-machine 2T
   multilane share create scratch --ram 64M";
 
 const GRANT_EXAMPLES: &str = "\
@@ -121,6 +122,10 @@ pub(crate) struct ShareCreate {
     #[arg(long, value_name = "CIDR[,CIDR]|any", value_parser = control::parse_hosts)]
     pub(crate) hosts_allow: Option<HostsAllowed>,
 
+    /// Let Macs back up to it with Time Machine. SIZE, such as 2T, is the share's quota, too: a Mac begins to delete old backups when that is used up
+    #[arg(long, value_name = "SIZE", num_args = 0..=1, value_parser = gib)]
+    pub(crate) time_machine: Option<Option<NonZeroU32>>,
+
     /// What goes to the audit log: read, write, delete, security and sign-in with commas between them, or none [default: none]
     #[arg(long, value_name = "CLASSES", value_parser = audit)]
     pub(crate) audit: Option<AuditClasses>,
@@ -167,7 +172,7 @@ pub(crate) enum Protocol {
 }
 
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("change").args(["new_name", "path", "quota", "read_only", "seal", "continuous", "access_based", "hosts_allow", "audit", "exclusive", "believed", "comment"]).args(CHANGES).required(true).multiple(true))]
+#[command(group = ArgGroup::new("change").args(["new_name", "path", "quota", "read_only", "seal", "continuous", "access_based", "hosts_allow", "time_machine", "audit", "exclusive", "believed", "comment"]).args(CHANGES).required(true).multiple(true))]
 pub(crate) struct ShareUpdate {
     /// Its name
     pub(crate) name: ShareName,
@@ -208,6 +213,10 @@ pub(crate) struct ShareUpdate {
     #[arg(long, value_name = "CIDR[,CIDR]|any", value_parser = control::parse_hosts)]
     pub(crate) hosts_allow: Option<HostsAllowed>,
 
+    /// Let Macs back up to it with Time Machine, within this size, such as 2T, which becomes the share's quota; `off`: no longer, and the quota stays
+    #[arg(long, value_name = "SIZE|off", num_args = 0..=1, default_missing_value = "on", value_parser = time_machine)]
+    pub(crate) time_machine: Option<TimeMachine>,
+
     /// What goes to the audit log from now on: read, write, delete, security and sign-in with commas between them, or none
     #[arg(long, value_name = "CLASSES", value_parser = audit)]
     pub(crate) audit: Option<AuditClasses>,
@@ -237,6 +246,25 @@ fn quota(text: &str) -> Result<Quota, Error> {
         return Ok(Quota(None));
     }
     gib(text).map(|gib| Quota(Some(gib)))
+}
+
+/// Whether Macs may back up to a share, and how much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TimeMachine {
+    /// They may not.
+    Off,
+    /// They may, within the quota that there is or none.
+    On,
+    /// They may, within this one, in GiB.
+    Within(NonZeroU32),
+}
+
+fn time_machine(text: &str) -> Result<TimeMachine, Error> {
+    match text {
+        "off" => Ok(TimeMachine::Off),
+        "on" => Ok(TimeMachine::On),
+        size => gib(size).map(TimeMachine::Within),
+    }
 }
 
 /// A size in whole GiB: `500G`, `2T`, or `500`.
@@ -301,5 +329,14 @@ mod tests {
             assert!(gib(wrong).is_err(), "{wrong:?}");
         }
         assert!(quota("none").unwrap().0.is_none());
+    }
+
+    #[test]
+    fn time_machine_takes_a_size_or_off() {
+        let within = |gib| TimeMachine::Within(NonZeroU32::new(gib).unwrap());
+        assert_eq!(time_machine("2T").unwrap(), within(2048));
+        assert_eq!(time_machine("off").unwrap(), TimeMachine::Off);
+        assert_eq!(time_machine("on").unwrap(), TimeMachine::On);
+        assert!(time_machine("none").is_err() && time_machine("").is_err());
     }
 }

@@ -17,14 +17,14 @@ use control::{
 use crate::arguments::Switch;
 use crate::data;
 use crate::output::{Deleted, Output};
-use crate::share::arguments::{Protocol, Quota, ShareCommand, ShareCreate, ShareUpdate};
+use crate::share::arguments::{Protocol, Quota, ShareCommand, ShareCreate, ShareUpdate, TimeMachine};
 use crate::share::view::{Known, description, shown, table};
 
 pub(crate) fn run(path: &Path, command: &ShareCommand, output: Output) -> Result<(), Error> {
     let (folder, mut catalog) = data::open(path)?;
     match command {
         ShareCommand::Create(create) => {
-            let made = catalog.create_share(&new_share(create))?;
+            let made = catalog.create_share(&new_share(create)?)?;
             changed(&folder, made, "created", output)
         }
         ShareCommand::List => {
@@ -70,11 +70,16 @@ pub(crate) fn run(path: &Path, command: &ShareCommand, output: Output) -> Result
     }
 }
 
-fn new_share(create: &ShareCreate) -> NewShare {
+fn new_share(create: &ShareCreate) -> Result<NewShare, Error> {
     // There is no other.
     let Protocol::Smb = create.protocol;
-    let folder = || Source::Folder { path: create.path.clone().unwrap_or_default(), quota_gib: create.quota };
-    NewShare {
+    let for_backups = create.time_machine.flatten();
+    if for_backups.is_some() && (create.ram.is_some() || create.quota.is_some()) {
+        return Err(size_is_quota());
+    }
+    let quota_gib = for_backups.or(create.quota);
+    let folder = || Source::Folder { path: create.path.clone().unwrap_or_default(), quota_gib };
+    Ok(NewShare {
         name: create.name.clone(),
         account: create.account.clone(),
         source: create.ram.map_or_else(folder, |bytes| Source::Ram { bytes }),
@@ -83,25 +88,40 @@ fn new_share(create: &ShareCreate) -> NewShare {
         continuous: create.continuous,
         access_based: create.access_based,
         hosts: create.hosts_allow.clone().unwrap_or_default(),
+        time_machine: create.time_machine.is_some(),
         audit: create.audit.unwrap_or_default(),
         belief: BeliefChanges { exclusive: create.exclusive.then_some(true), believed: create.believed },
         modes: Modes { file: create.file_mode, directory: create.directory_mode, owner: create.unix_owner },
         comment: create.comment.clone(),
         provision: create.provision.provision(),
         limits: create.provision.limits(),
-    }
+    })
+}
+
+/// The size for backups is the quota of a folder.
+fn size_is_quota() -> Error {
+    Error::argument(
+        "the size behind --time-machine is the quota of a share's folder",
+        "give the size once: behind --time-machine or --quota, and none for a RAM disk",
+    )
 }
 
 fn changes(update: &ShareUpdate) -> Result<ShareChanges, Error> {
+    let quota_gib = match (update.time_machine, update.quota) {
+        (Some(TimeMachine::Within(_)), Some(_)) => return Err(size_is_quota()),
+        (Some(TimeMachine::Within(gib)), None) => Some(Some(gib)),
+        (_, quota) => quota.map(|Quota(gib)| gib),
+    };
     Ok(ShareChanges {
         name: update.new_name.clone(),
         path: update.path.clone(),
-        quota_gib: update.quota.map(|Quota(gib)| gib),
+        quota_gib,
         read_only: update.read_only.map(Switch::is_on),
         seal_required: update.seal.map(Switch::is_on),
         continuous: update.continuous.map(Switch::is_on),
         access_based: update.access_based.map(Switch::is_on),
         hosts: update.hosts_allow.clone(),
+        time_machine: update.time_machine.map(|to| to != TimeMachine::Off),
         audit: update.audit,
         belief: BeliefChanges { exclusive: update.exclusive.map(Switch::is_on), believed: update.believed },
         comment: update.comment.clone(),

@@ -26,6 +26,8 @@ pub(crate) struct Shown {
     access_based: bool,
     /// From where it may be used: networks with commas between them, or `any`.
     hosts_allow: String,
+    /// Macs may back up to it.
+    time_machine: bool,
     /// What of it goes to the audit log.
     audit: Vec<&'static str>,
     /// Nobody but the server changes its files.
@@ -94,6 +96,7 @@ pub(crate) fn shown(share: ShareRecord, known: &Known) -> Shown {
         continuous: share.continuous,
         access_based: share.access_based,
         hosts_allow: share.hosts.to_string(),
+        time_machine: share.time_machine,
         audit: AuditClass::ALL.into_iter().filter(|class| share.audit.contains(*class)).map(AuditClass::name).collect(),
         exclusive: share.belief == Belief::Lasting,
         believed_ms: match share.belief {
@@ -133,6 +136,7 @@ impl Shown {
             (self.seal_required, "sealed"),
             (self.continuous, "continuous"),
             (self.access_based, "access-based"),
+            (self.time_machine, "time-machine"),
             (!self.audit.is_empty(), "audited"),
             (self.exclusive && self.path.is_some(), "exclusive"),
             (self.provisioned.is_some(), "provisioned"),
@@ -230,6 +234,7 @@ pub(crate) fn description(share: &Shown) -> String {
         ("continuous", yes(share.continuous)),
         ("access-based", yes(share.access_based)),
         ("hosts", share.hosts_allow.clone()),
+        ("time-machine", yes(share.time_machine)),
         ("audit", or(share.audit.join(","), "none")),
         ("exclusive", yes(share.exclusive)),
         ("believed", share.believed()),

@@ -84,7 +84,7 @@ async fn hand_over(context: &Context, command: Command, bytes: &[u8]) -> Outcome
         Command::TREE_DISCONNECT => tree_disconnect::handle(context).await,
         Command::CREATE => create::handle(context, message::create::CreateRequest::decode(bytes)?).await,
         Command::CLOSE => close::handle(context, message::close::CloseRequest::decode(bytes)?).await,
-        Command::FLUSH => flush::handle(context).await,
+        Command::FLUSH => flush::handle(context, message::flush::FlushRequest::decode(bytes)?).await,
         Command::READ => read::handle(context, message::read::ReadRequest::decode(bytes)?).await,
         Command::WRITE => write::handle(context, message::write::WriteRequest::decode(bytes)?).await,
         Command::LOCK => lock::handle(context, message::lock::LockRequest::decode(bytes)?).await,

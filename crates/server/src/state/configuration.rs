@@ -131,6 +131,8 @@ pub struct Share {
     pub continuously_available: bool,
     /// List only what the reader may read (MS-SMB2 3.3.1.6 Share.DoAccessBasedDirectoryEnumeration).
     pub access_based: bool,
+    /// Macs may offer it as a destination of Time Machine's backups.
+    pub time_machine: bool,
     /// Who of its account may connect to it, and what they may do at most.
     pub rights: ShareRights,
     /// What of it is audited.
@@ -271,6 +273,7 @@ impl fmt::Debug for Share {
             .field("seal_required", &self.seal_required)
             .field("continuously_available", &self.continuously_available)
             .field("access_based", &self.access_based)
+            .field("time_machine", &self.time_machine)
             .field("rights", &self.rights)
             .field("audit", &self.audit)
             .field("limit", &self.limit)

@@ -3,6 +3,7 @@
 
 pub(crate) mod access;
 pub(crate) mod afp;
+pub(crate) mod apple;
 pub(crate) mod associations;
 pub(crate) mod attributes;
 pub(crate) mod audit;

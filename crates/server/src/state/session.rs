@@ -19,6 +19,7 @@ use wire::status::Status;
 use crate::resource::budgets::{Held, UserBudgets};
 use crate::resource::by_id::ById;
 use crate::resource::pool::{Device, QueueKey};
+use crate::state::apple::AppleTerms;
 use crate::state::associations::Associations;
 use crate::state::configuration::Configuration;
 use crate::state::counters::{Answered, ChannelCounters};
@@ -56,6 +57,8 @@ pub(crate) struct Session {
     pub(crate) budgets: Arc<UserBudgets>,
     /// The CREATEs that its client has replayed.
     pub(crate) replayed: Replayed,
+    /// What its client agreed to do as Macs do.
+    pub(crate) apple: AppleTerms,
     /// Which of its pipes share what they have open.
     pub(crate) associations: Associations,
     sealing: Option<SealingKeys>,
@@ -229,6 +232,7 @@ impl Session {
             created: Instant::now(),
             budgets: setup.budgets,
             replayed: Replayed::default(),
+            apple: AppleTerms::default(),
             associations: Associations::default(),
             sealing,
             was_sealed: AtomicBool::new(false),

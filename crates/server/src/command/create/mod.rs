@@ -1,5 +1,6 @@
 //! CREATE (MS-SMB2 3.3.5.9, MS-FSA 2.1.5.1): opens, makes, overwrites.
 
+mod apple;
 mod contexts;
 mod durable;
 mod entering;
@@ -352,6 +353,7 @@ fn make_open(
     paid: Paid,
 ) -> Result<(Arc<Open>, Answer), Refusal> {
     let Opened { entered, node, stream, granted, maximal, action, known: _, emptied: _ } = opened;
+    let session = context.session()?;
     let Kept { id, file, path, line, caching } = entered.keep();
     let kind = node.kind();
     let options = durable.options(context, plan.options);
@@ -380,7 +382,10 @@ fn make_open(
         held: Some(paid.open),
     }));
     let open = keep(context, id, target, line, granted, action)?;
-    let contexts = contexts::answer(plan, &known, maximal, caching);
+    let mut contexts = contexts::answer(plan, &known, maximal, caching);
+    if let Some(asked) = &plan.apple {
+        apple::answer(session, &context.server().configuration.load(), asked, &mut contexts);
+    }
     Ok((open, Answer { known, says: (level(caching), action), contexts }))
 }
 

@@ -3,7 +3,7 @@
 
 use store::{ExtendedAttribute, SharePath, Time, Use};
 use wire::command::create::{CreateDisposition, CreateOptions, CreateRequest, OplockLevel};
-use wire::context::create::{CreateContexts, DurableRequestV2, name};
+use wire::context::create::{AppleRequest, CreateContexts, DurableRequestV2, name};
 use wire::context::lease::{Lease, LeaseFlags};
 use wire::fscc::FileAttributes;
 use wire::ids::{Dialect, Guid};
@@ -113,6 +113,8 @@ pub(super) struct Plan {
     /// MxAc: what was asked for, with the change time of the file that the client knows.
     pub(super) maximal: Option<Option<Time>>,
     pub(super) wants_disk_id: bool,
+    /// What macOS asks of the server.
+    pub(super) apple: Option<AppleRequest>,
     pub(super) wanted: Wanted,
     /// The lease of the directory, where the client named one.
     pub(super) parent_lease: Option<LeaseId>,
@@ -194,6 +196,7 @@ impl Plan {
             allocation: allocation(contexts)?,
             maximal: contexts.find(name::QUERY_MAXIMAL_ACCESS).map(timestamp),
             wants_disk_id: contexts.find(name::QUERY_ON_DISK_ID).is_some(),
+            apple: contexts.find(name::APPLE).map(AppleRequest::decode).transpose()?,
             wanted,
             parent_lease,
             former,

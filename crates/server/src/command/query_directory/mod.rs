@@ -1,5 +1,6 @@
 //! QUERY_DIRECTORY (MS-SMB2 3.3.5.18, MS-FSA 2.1.5.6.3).
 
+mod apple;
 #[cfg(test)]
 mod tests;
 
@@ -9,6 +10,8 @@ use std::sync::atomic::Ordering;
 
 use store::{Kind, Metadata, Store, Use, Waits};
 use wire::command::query_directory::{QueryDirectoryFlags, QueryDirectoryRequest, QueryDirectoryResponse};
+use wire::context::apple::AppleCapabilities;
+use wire::fscc::afp::AppleEntry;
 use wire::fscc::directory::{DirectoryWriter, Entry, fixed_length};
 use wire::fscc::pattern::{WILDCARDS, has_wildcards};
 use wire::fscc::{FileAttributes, FileClass};
@@ -65,6 +68,8 @@ pub(crate) async fn handle(context: &Context, request: QueryDirectoryRequest<'_>
         flags: request.flags,
         pattern: request.pattern.decode().ok_or(Status::OBJECT_NAME_INVALID)?,
         least_bytes,
+        for_mac: request.class == FileClass::ID_BOTH_DIRECTORY
+            && context.session()?.apple.have(AppleCapabilities::READ_DIR_ATTR),
         room_bytes: (request.output_buffer_length as usize).min(LISTING_BYTES_MAX),
     };
     if query.room_bytes < least_bytes {
@@ -134,6 +139,8 @@ struct Query {
     /// Bytes of an entry without its name.
     least_bytes: usize,
     room_bytes: usize,
+    /// Entries tell what Macs ask for.
+    for_mac: bool,
 }
 
 impl Query {
@@ -155,7 +162,7 @@ impl Query {
     /// True where the store never waits and there is little to do: the listing goes on with a few entries, or looks for one name.
     fn is_short(&self, place: &Option<Enumeration>) -> bool {
         let Some(scan) = place else { return false };
-        if self.is_by_access() {
+        if self.is_by_access() || self.for_mac {
             // Each name takes a look at a descriptor, which may be long.
             return false;
         }
@@ -202,11 +209,12 @@ impl Query {
             }
             let Some(known) = self.known(file, listed, slice) else { return ControlFlow::Continue(()) };
             let entry = entry(listed.name(), known.as_ref());
-            if writer.push(&entry) {
+            let apple = known.filter(|_| self.for_mac).map(|known| self.told_to_mac(file, listed, &known, slice));
+            if push(&mut writer, &entry, apple.as_ref()) {
                 return ControlFlow::Continue(());
             }
             if writer.is_empty() {
-                cut = Some(self.cut(&entry));
+                cut = Some(self.cut(&entry, apple.as_ref()));
             }
             ControlFlow::Break(())
         };
@@ -226,9 +234,9 @@ impl Query {
     }
 
     /// The one entry for which there is no room: all but the end of its name. It is still the next one.
-    fn cut(&self, entry: &Entry<&str>) -> Outcome {
+    fn cut(&self, entry: &Entry<&str>, apple: Option<&AppleEntry>) -> Outcome {
         let mut body = vec![0; BODY_BYTES];
-        self.writer(&mut body, usize::MAX)?.push(entry);
+        push(&mut self.writer(&mut body, usize::MAX)?, entry, apple);
         body.truncate(BODY_BYTES + self.room_bytes);
         Ok(reply(Status::BUFFER_OVERFLOW, body))
     }
@@ -270,6 +278,13 @@ impl Query {
         }
         slice.lookups -= 1;
         listed.metadata(&*self.store, file.as_directory()).map(Some)
+    }
+}
+
+fn push(writer: &mut DirectoryWriter<'_>, entry: &Entry<&str>, apple: Option<&AppleEntry>) -> bool {
+    match apple {
+        Some(apple) => writer.push_apple(entry, apple),
+        None => writer.push(entry),
     }
 }
 

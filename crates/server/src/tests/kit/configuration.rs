@@ -33,6 +33,7 @@ pub(crate) fn configuration(store: Arc<dyn Store>) -> Configuration {
         read_only: false,
         seal_required: false,
         access_based: false,
+        time_machine: false,
         rights: ShareRights::open(),
         audit: AuditClasses::NONE,
         continuously_available: false,
