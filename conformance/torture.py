@@ -15,6 +15,7 @@ import threading
 import time
 
 from conformance import known, packages
+from conformance.capabilities import Relay
 from conformance.report import expect
 from conformance.server import Wanted, serving
 
@@ -57,8 +58,14 @@ exec {iptables} "$@"
 """
 CUT_EVERY_MS = 75
 
+# The beginnings of the names of tests that are run: of SMB 2 and 3, and of what Macs ask for.
+FOR_MACS = "vfs.fruit"
+OURS = ("smb2.", FOR_MACS)
+
 # What is never run, and why. The key is the test's name up to a dot.
 NOT_RUN = {
+    "vfs.fruit_netatalk": "sets extended attributes as Netatalk does, through a local path",
+    "vfs.fruit_conversion": "wants files of Netatalk turned into what Samba's module keeps",
     "smb2.bench": "measures speed for as long as it is told to; conformance/bench measures ours",
     "smb2.scan": "tries every command and info level in a loop and judges none of them",
     "smb2.hold-oplock": "holds an oplock for a person to look at and never ends",
@@ -99,7 +106,7 @@ class Outcome:
 
 def run(kind, report, options):
     packages.need("smbtorture")
-    tests = [test for test in listed() if re.search(options.torture_tests, test)]
+    tests = [test for test in listed(kind) if re.search(options.torture_tests, test)]
     shares = tuple(f"torture{number}" for number in range(options.torture_parallel))
     wanted = Wanted(shares=(*shares, SECOND_SHARE, IOCTL_SHARE, LISTING_SHARE), access_based=(LISTING_SHARE,),
                     ram_shares=(RAM_SHARE,) if kind.has_ram_shares else (),
@@ -123,14 +130,15 @@ def run(kind, report, options):
                    f"{outcome.result}\n{excerpt(outcome.text)}")
     if options.torture_tests == ".":
         with report.check(NAME, "every listed known failure is a test of this smbtorture"):
-            gone = sorted(test for test in report.known if test.startswith("smb2.") and test not in tests)
+            gone = sorted(test for test in report.known if test.startswith(OURS) and test not in tests)
             expect(not gone, f"not run: {gone}")
 
 
-def listed():
-    """The names of all tests that are run."""
+def listed(kind):
+    """The names of all tests that are run. Those for Macs want a module of Samba's, where the server is Samba."""
     lines = subprocess.run(["smbtorture", "--list"], capture_output=True, text=True, check=True).stdout.splitlines()
-    names = [line.strip() for line in lines if line.strip().startswith("smb2.")]
+    wanted = OURS if kind.kind == "multilane" else OURS[:1]
+    names = [line.strip() for line in lines if line.strip().startswith(wanted)]
     return [name for name in names if not any(name == prefix or name.startswith(prefix + ".") for prefix in NOT_RUN)]
 
 
@@ -149,6 +157,7 @@ class Torture:
         self._free = queue.Queue()
         for share in shares:
             self._free.put(share)
+        self._for_macs = Relay(server)
         self._login = server.folder / "torture-login"
         self._login.write_text(f"username = {server.user}\npassword = {server.password}\n")
         self._options = [f"--option=torture:share2={SECOND_SHARE}",
@@ -194,7 +203,7 @@ class Torture:
         finally:
             self._free.put(share)
         outcome = Outcome(test, result, time.monotonic() - began, text)
-        (self.logs / f"{test}.log").write_text(f"{result}\n{text}")
+        (self.logs / f"{test.replace('/', ' ')}.log").write_text(f"{result}\n{text}")
         self.revive()
         self._under_way.discard(test)
         return outcome
@@ -213,7 +222,8 @@ class Torture:
                 self.server.start()
 
     def _call(self, test, share, timeout_seconds):
-        argv = ["smbtorture", "-p", str(self.server.port), "-A", str(self._login), *self._options,
+        port = self._for_macs.port if test.startswith(FOR_MACS) else self.server.port
+        argv = ["smbtorture", "-p", str(port), "-A", str(self._login), *self._options,
                 f"//{self.server.host}/{share}", test]
         # smbtorture leaves files in its folder, so it gets one that goes away.
         with tempfile.TemporaryDirectory(dir=self.server.folder) as folder:
