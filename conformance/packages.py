@@ -31,6 +31,7 @@ PACKAGE_OF = {
     "linux.uml": "user-mode-linux", "mkfs.ext4": "e2fsprogs", "fsfreeze": "util-linux", "mount": "mount",
     "mmdebstrap": "mmdebstrap", "unshare": "util-linux", "nsenter": "util-linux", "ip": "iproute2", "tar": "tar", "strip": "binutils",
     "rpm": "rpm",
+    "avahi-daemon": "avahi-daemon", "avahi-browse": "avahi-utils", "dbus-daemon": "dbus-daemon",
     "/usr/lib/x86_64-linux-gnu/samba/vfs/acl_xattr.so": "samba-vfs-modules",
 }
 _installing = threading.Lock()

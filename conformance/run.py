@@ -18,7 +18,7 @@ SERVERS = {"multilane": multilane.Multilane, "samba": samba.Samba}
 # timers; the second lane's clients ask what is right and never how soon, in a guest at last; the third's look at times, too, or need a guest each.
 LANES = (
     ("torture",),
-    ("py_smbprotocol", "go_smb2", "counted", "rust_smb", "smbclient", "time_machine", "people", "backups", "names", "access", "rest",
+    ("py_smbprotocol", "go_smb2", "counted", "rust_smb", "smbclient", "time_machine", "announced", "people", "backups", "names", "access", "rest",
      "prometheus", "otlp", "page", "kernel"),
     ("hostile", "pacing", "coherence", "frozen", "hanging", "power", "kernel_fsx", "kernel_channels", "failover"),
 )

@@ -220,6 +220,10 @@ pub(crate) struct Serve {
     #[arg(long)]
     pub(crate) advertise_only: bool,
 
+    /// Announce the server by mDNS (Bonjour), by Avahi where that runs: file managers show it, and Macs offer its shares for Time Machine
+    #[arg(long)]
+    pub(crate) announce: bool,
+
     /// Whether a session may be signed in again as the anonymous user, which leaves it what it has open and nothing else [default: refused]
     #[arg(long, value_name = "WHERE")]
     pub(crate) anonymous: Option<WhereAnonymous>,

@@ -2,6 +2,7 @@
 
 mod account;
 mod activation;
+mod announcement;
 mod arguments;
 mod audit;
 mod backup;

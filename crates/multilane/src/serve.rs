@@ -21,6 +21,7 @@ use tracing::{error, info, warn};
 use web::{Metrics, PageSource};
 
 use crate::activation;
+use crate::announcement::Announcement;
 use crate::arguments::Serve;
 use crate::audit;
 use crate::data;
@@ -126,7 +127,7 @@ pub(crate) fn run(path: &Path, arguments: &Serve, told: &Told, output: Output) -
             PageSource {
                 admin: server.admin(),
                 shares: gauges.clone(),
-                catalog: known,
+                catalog: known.clone(),
                 operations: Operations::new(&folder, &control, server.admin()),
                 explain: observer.explains(),
                 log_filter: log.levels(),
@@ -155,6 +156,10 @@ pub(crate) fn run(path: &Path, arguments: &Serve, told: &Told, output: Output) -
     }
     let (shares, addresses) = (configuration.shares.len(), joined(server.addresses()));
     supervisor.ready(&format!("Serves {shares} shares on {addresses}."));
+    let announcement = arguments.announce.then(|| {
+        Announcement::start(known, configuration.settings.server_name.clone(), server.addresses())
+            .inspect_err(|cause| warn!(name: "not_announced", error = %cause, "the server is not announced by mDNS"))
+    });
     drop(configuration);
     let recorder = Recorder::start(&folder, server.admin(), &control, gauges)
         .inspect_err(|cause| error!(name: "metrics_not_kept", error = %cause, "what the server does is not kept for `multilane metrics`"))
@@ -171,7 +176,7 @@ pub(crate) fn run(path: &Path, arguments: &Serve, told: &Told, output: Output) -
     metrics.iter().for_each(Metrics::end);
     drop((page, rest));
     info!(name: "ending", "ending");
-    drop((reloader, watch, observer));
+    drop((announcement, reloader, watch, observer));
     let departing = departure.begin((socket, control, recorder));
     server.stop(PATIENCE);
     // Once more, with what was done until now.

@@ -26,6 +26,8 @@ fn settings_are_kept_and_wrong_ones_are_never_taken_for_defaults() {
         Setting::Advertise(advertised.clone()),
         Setting::OwnAddresses(OwnAddresses::LeftOut),
         Setting::Anonymous(Anonymous::Reauthentication),
+        Setting::LockAfter("10".parse().unwrap()),
+        Setting::LockFor("1h".parse().unwrap()),
     ];
     assert_eq!(first.kept, Vec::<&str>::new());
     all.iter().for_each(|setting| drop(catalog.set(setting).unwrap()));
