@@ -42,6 +42,8 @@ fn settings_are_kept_and_wrong_ones_are_never_taken_for_defaults() {
         advertise: advertised,
         own_addresses: OwnAddresses::LeftOut,
         anonymous: Anonymous::Reauthentication,
+        lock_after: "10".parse().unwrap(),
+        lock_for: "1h".parse().unwrap(),
         server_name: Some("files".to_owned()),
         kept: all.iter().map(Setting::name).collect(),
         ..first.clone()
