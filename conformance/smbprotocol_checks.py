@@ -494,6 +494,29 @@ def high_level():
         smbclient.copyfile(source, target, **options)
         with smbclient.open_file(target, "rb", **options) as file:
             same(data, file.read())
+    with lines.check("symbolic links are made, followed by the client and removed as themselves"):
+        root = rf"\\{HOST}\{SHARE}\links"
+        smbclient.makedirs(root + r"\target", **options)
+        with smbclient.open_file(root + r"\target\file", "wb", **options) as file:
+            file.write(b"data")
+        for name, target in ((r"\way", "target"), (r"\file", r"target\file"), (r"\nowhere", "none"), (r"\circle", "circle")):
+            smbclient.symlink(target, root + name, **options)
+            same(rf"{root}\{target}", smbclient.readlink(root + name, **options))
+        expect(smbclient.path.islink(root + r"\way", **options), "a link is no link")
+        for path in (r"\way\file", r"\file"):
+            with smbclient.open_file(root + path, "rb", **options) as file:
+                same(b"data", file.read())
+        with smbclient.open_file(root + r"\way\new", "wb", **options) as file:
+            file.write(b"new")
+        same(["file", "new"], sorted(smbclient.listdir(root + r"\target", **options)))
+        found = {entry.name: entry.is_symlink() for entry in smbclient.scandir(root, **options)}
+        same({"target": False, "way": True, "file": True, "nowhere": True, "circle": True}, found)
+        smbclient.rename(root + r"\way", root + r"\moved", **options)
+        same(root + r"\target", smbclient.readlink(root + r"\moved", **options))
+        for name in (r"\moved", r"\file", r"\nowhere", r"\circle"):
+            smbclient.unlink(root + name, **options)
+        same(["target"], smbclient.listdir(root, **options))
+        smb_shutil.rmtree(root, **options)
     with lines.check("the volume tells its size"):
         volume = smbclient.stat_volume(rf"\\{HOST}\{SHARE}", **options)
         expect(volume.total_size >= volume.caller_available_size > 0, str(volume))

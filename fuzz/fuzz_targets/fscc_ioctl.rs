@@ -30,7 +30,7 @@ fuzz_target!(|input: &[u8]| {
         8 => drop(LevelTrim::decode(bytes).map(|trim| trim.ranges().for_each(drop))),
         9 => drop(PipeWait::decode(bytes)),
         10 => drop(regions(bytes).map(|regions| regions.for_each(drop))),
-        11 => drop(Reparse::decode(bytes).map(|reparse| reparse.symlink())),
+        11 => drop(Reparse::decode(bytes).map(|reparse| (reparse.symlink(), reparse.nfs_link(), reparse.lx_link()))),
         12 => drop(decode_set_sparse(bytes)),
         13 => drop(ResumeKey::decode(bytes)),
         14 => drop(Volume::decode(bytes)),

@@ -128,6 +128,9 @@ impl From<client::Error> for Failure {
                 Code::ResourceTypeMismatch,
                 "The resource is a directory where a file is named, or the other way round.",
             ),
+            Status::STOPPED_ON_SYMLINK => {
+                (Code::ResourceTypeMismatch, "A symbolic link is on the path, and this interface follows none.")
+            }
             Status::SHARING_VIOLATION => {
                 (Code::SharingViolation, "The specified resource may be in use by an SMB client.")
             }

@@ -102,6 +102,7 @@ fn remedy_for(status: Status) -> &'static str {
         Status::MEDIA_WRITE_PROTECTED => "the share is read-only; have that changed, or use another",
         Status::FILE_IS_A_DIRECTORY => "name a file, or use --recursive",
         Status::NOT_A_DIRECTORY => "name a directory",
+        Status::STOPPED_ON_SYMLINK => "name what the symbolic link leads to; `multilane ls --long` shows links",
         _ => "see the server's log",
     }
 }

@@ -15,6 +15,9 @@ pub enum Error {
     /// The name is taken.
     #[error("the name is taken")]
     Exists,
+    /// A symbolic link stands on the way, which nobody here follows.
+    #[error("a symbolic link is on the way")]
+    Link,
     /// A directory was needed.
     #[error("not a directory")]
     NotDirectory,

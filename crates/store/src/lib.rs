@@ -93,6 +93,8 @@ pub type Attributes = u32;
 pub struct Metadata {
     /// What it is.
     pub kind: Kind,
+    /// It is a symbolic link, a [`Kind::File`] without data: [`Node::target`] says where it leads.
+    pub is_link: bool,
     /// Which file it is, or whose stream.
     pub identity: Identity,
     /// The stored attribute bits. A file that another program made without its owner's write permission shows READONLY.
@@ -177,6 +179,25 @@ pub struct NewNode<'a> {
     pub owner: Option<UnixOwner>,
 }
 
+/// What takes the place of a file, in one step ([`Names::replace_with`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replacement<'a> {
+    /// A symbolic link with this target: names as clients see them, with `/` between them.
+    Link(&'a str),
+    /// An empty file.
+    File,
+}
+
+/// A symbolic link that a path leads to, or over.
+pub struct LinkOnTheWay {
+    /// The link.
+    pub node: Arc<dyn Node>,
+    /// Its own path.
+    pub path: SharePath,
+    /// Its target: names as clients see them, with `/` between them.
+    pub target: String,
+}
+
 /// What the opener will do with a node's data; a directory store opens the file accordingly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Use {
@@ -243,8 +264,6 @@ pub struct Cursor {
     offset: u64,
     /// The last name that was taken, folded, where names are in order.
     after: Option<Box<str>>,
-    /// A symbolic link was among the names so far, shown or not: that depends on where it leads, which the directory does not tell.
-    met_link: bool,
 }
 
 /// Takes a name of a listing, or leaves it to be the next one.
@@ -357,7 +376,7 @@ pub type NamedNode = (String, Arc<dyn Node>);
 
 /// The files of one share.
 ///
-/// Paths never leave the root, whatever symbolic links or races there are: what leads outside is [`Error::Denied`].
+/// Symbolic links are files of their own that are never followed, so that paths never leave the root, whatever links or races there are.
 /// Names are found whatever their case and keep the case they were made with.
 pub trait Store: Send + Sync + 'static {
     /// What never changes.
@@ -367,11 +386,34 @@ pub trait Store: Send + Sync + 'static {
     fn space(&self) -> Result<Space, Error>;
 
     /// Follows `path` from the root. [`Error::PathNotFound`] where a directory on the way is missing,
-    /// [`Error::NotDirectory`] where it is a file.
+    /// [`Error::NotDirectory`] where it is a file, [`Error::Link`] where it is a symbolic link.
     fn resolve(&self, path: &SharePath, usage: Use) -> Result<Resolved, Error>;
 
     /// The same without waiting: [`Error::WouldBlock`] where the answer is not in memory.
     fn try_resolve(&self, path: &SharePath, usage: Use) -> Result<Resolved, Error>;
+
+    /// The first symbolic link on the way that `path` says, its last name included; `None` where there is none. What was found
+    /// before may have changed.
+    fn link_on(&self, path: &SharePath) -> Result<Option<LinkOnTheWay>, Error> {
+        let names: Vec<&str> = path.names().collect();
+        // Behind a link everything is on the way over it: the first one is found by halves.
+        let (mut before, mut behind) = (0, names.len());
+        while before < behind {
+            let middle = before + (behind - before) / 2;
+            let mut upto = SharePath::root();
+            names.iter().take(middle + 1).for_each(|name| upto.push(name));
+            match self.resolve(&upto, Use::Metadata) {
+                Err(Error::Link) => behind = middle,
+                Ok(Resolved::Found { node, path }) => match node.target()? {
+                    Some(target) => return Ok(Some(LinkOnTheWay { node, path, target })),
+                    None => before = middle + 1,
+                },
+                Ok(Resolved::Missing { .. }) => return Ok(None),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
 
     /// The volume that `path` leads to, as far as that is known without asking any device: the root's, or that of what is mounted on the
     /// way. Never waits.
@@ -436,6 +478,7 @@ pub trait Store: Send + Sync + 'static {
         let (Some(above), Some(name)) = (path.parent(), path.name()) else { return Err(Error::Denied) };
         match self.resolve(&above, Use::Metadata)? {
             Resolved::Found { node, .. } if node.kind() == Kind::Directory => Ok((node, Name::new(name)?)),
+            Resolved::Found { node, .. } if node.metadata()?.is_link => Err(Error::Link),
             Resolved::Found { .. } => Err(Error::NotDirectory),
             Resolved::Missing { .. } => Err(Error::PathNotFound),
         }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use crate::{
     ChangeExtended, ChangeSecurity, Changes, ChooseOffset, Cursor, Destination, Error, ExtendedAttribute, Extents,
-    Failed, Held, Identity, Kind, Metadata, Name, NamedNode, NewNode, Renewal, Replace, StreamEntry, Take, TakeStream,
-    Time, Use, Waits,
+    Failed, Held, Identity, Kind, Metadata, Name, NamedNode, NewNode, Renewal, Replace, Replacement, StreamEntry, Take,
+    TakeStream, Time, Use, Waits,
 };
 
 /// An open file, directory or stream: it stays usable when its name is renamed or removed.
@@ -118,9 +118,10 @@ pub trait Node: Send + Sync + 'static {
         None
     }
 
-    /// True where a symbolic link was followed to it: what it lies in is not what the path says that led there, but what [`Node::place`] does.
-    fn is_behind_link(&self) -> bool {
-        false
+    /// Where it leads, where it is a symbolic link: names as clients see them, with `/` between them. [`Error::WouldBlock`] for who must
+    /// not wait where it would.
+    fn target(&self) -> Result<Option<String>, Error> {
+        Ok(None)
     }
 
     /// The directory that this directory lies in now; `None` for the root of the store. [`Error::WouldBlock`] for who must not wait where it
@@ -288,13 +289,12 @@ pub trait Names: Node {
     /// What has `name` in this directory, whatever its case, with its stored name; `None` where nothing has.
     fn child(&self, name: &Name, usage: Use) -> Result<Option<NamedNode>, Error>;
 
-    /// True where `name` in this directory is `file` itself, and not a symbolic link to it.
+    /// True where `name` in this directory is `file`.
     fn has(&self, name: &Name, file: Identity) -> Result<bool, Error> {
         Ok(self.child(name, Use::Metadata)?.is_some_and(|(_, child)| child.identity() == file))
     }
 
-    /// What [`Names::child`] gives without waiting: [`Error::WouldBlock`] where the answer is not in memory, or stands behind a symbolic
-    /// link.
+    /// What [`Names::child`] gives without waiting: [`Error::WouldBlock`] where the answer is not in memory.
     fn try_child(&self, name: &Name, usage: Use) -> Result<Option<NamedNode>, Error> {
         self.child(name, usage)
     }
@@ -308,6 +308,14 @@ pub trait Names: Node {
     /// Makes a file or directory in this directory, exclusively, opened for [`Use::ReadWrite`]: [`Error::Exists`] where the name is
     /// taken in any case.
     fn create(&self, name: &Name, new: NewNode<'_>) -> Result<Arc<dyn Node>, Error>;
+
+    /// Has something else take the place of what has `name` in this directory, in one step, and opens it. `expected` is what the caller
+    /// believes has the name; [`Error::NotFound`] where it is something else by now. [`Error::NotEmpty`] for a directory with entries or a file with data,
+    /// [`Error::TooManyLinks`] for a file with more names, [`Error::Invalid`] for a target that is no link's.
+    fn replace_with(&self, name: &Name, expected: Identity, new: Replacement<'_>) -> Result<Arc<dyn Node>, Error> {
+        let _ = (name, expected, new);
+        Err(Error::Unsupported)
+    }
 
     /// Gives what has `name` in this directory another name, there or in another directory. `expected` is what the caller believes it
     /// to be; [`Error::NotFound`] where it is something else by now. A change of case alone is a rename too. A directory does not move

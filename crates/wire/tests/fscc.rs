@@ -512,6 +512,30 @@ fn symbolic_links_go_both_ways() {
 }
 
 #[test]
+fn links_of_nfs_and_wsl_say_where_they_lead() {
+    let reparse = |tag: ReparseTag, data: &[u8]| {
+        let mut bytes = [&tag.0.to_le_bytes()[..], &(data.len() as u16).to_le_bytes(), &[0; 2]].concat();
+        bytes.extend_from_slice(data);
+        bytes
+    };
+    let nfs = reparse(ReparseTag::NFS, b"LNK\x01\0\0\0\0.\0.\0/\0a\0");
+    let decoded = Reparse::decode(&nfs).unwrap();
+    assert_eq!(decoded.nfs_link().unwrap().unwrap().decode().as_deref(), Some("../a"));
+    assert_eq!((decoded.symlink(), decoded.lx_link()), (Ok(None), Ok(None)));
+    let fifo = reparse(ReparseTag::NFS, b"FIFO\0\0\0\0");
+    assert_eq!(Reparse::decode(&fifo).unwrap().nfs_link(), Ok(None));
+    let wsl = reparse(ReparseTag::LX_SYMLINK, b"\x02\0\0\0../\xC3\xA9");
+    assert_eq!(Reparse::decode(&wsl).unwrap().lx_link(), Ok(Some("../\u{E9}")));
+    assert_eq!(Reparse::decode(&wsl).unwrap().nfs_link(), Ok(None));
+    for data in [&b"\x01\0\0\0a"[..], b"\x02\0\0", b"\x02\0\0\0\xFF"] {
+        assert!(Reparse::decode(&reparse(ReparseTag::LX_SYMLINK, data)).unwrap().lx_link().is_err(), "{data:?}");
+    }
+    for data in [&b"LNK\x01\0\0\0"[..], b"LNK\x01\0\0\0\0a"] {
+        assert!(Reparse::decode(&reparse(ReparseTag::NFS, data)).unwrap().nfs_link().is_err(), "{data:?}");
+    }
+}
+
+#[test]
 fn foreign_reparse_points_carry_a_guid() {
     let mut bytes = vec![0x17, 0, 0, 0, 3, 0, 0, 0];
     bytes.extend([8; 16]);

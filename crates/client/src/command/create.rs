@@ -3,7 +3,7 @@
 use wire::Utf16;
 use wire::codec::utf16_bytes;
 use wire::command::close::CloseRequest;
-use wire::command::create::{CreateRequest, CreateResponse, ImpersonationLevel, OplockLevel};
+use wire::command::create::{CreateOptions, CreateRequest, CreateResponse, ImpersonationLevel, OplockLevel};
 use wire::context::create::{
     CreateContextsBuilder, DurableReconnectV2, DurableRequestV2, Lease, LeaseState, LeaseV2, name,
 };
@@ -65,7 +65,7 @@ async fn ask(open: &OpenState) -> Result<Answer, Error> {
     open.tree.shared.perform(&ask).await
 }
 
-/// What a name stands for: CREATE and CLOSE in one frame, so that nothing stays open whatever happens to the answer.
+/// What a name stands for, a symbolic link for itself: CREATE and CLOSE in one frame, so that nothing stays open whatever happens to the answer.
 pub(crate) async fn look(tree: &TreeState, path: &str) -> Result<Facts, Error> {
     let name = utf16_bytes(path);
     let options = OpenOptions { access: Access::Attributes, ..OpenOptions::default() };
@@ -75,6 +75,7 @@ pub(crate) async fn look(tree: &TreeState, path: &str) -> Result<Facts, Error> {
             desired_access: options.access_mask().into(),
             share_access: options.share_access(),
             disposition: options.create_disposition(),
+            options: CreateOptions::OPEN_REPARSE_POINT,
             name: Utf16::new(&name).unwrap_or_default(),
             ..CreateRequest::default()
         };

@@ -2,6 +2,7 @@
 
 use store::{AttributeChange, Changes, Error, Kind, Metadata, Node};
 use wire::fscc::FileAttributes;
+use wire::fscc::ioctl::ReparseTag;
 
 use crate::state::afp;
 use crate::state::open::FileOpen;
@@ -67,13 +68,19 @@ pub(crate) fn change(node: &dyn Node, attributes: AttributeChange) -> Result<(),
     node.change(&Changes { attributes, ..Changes::default() })
 }
 
-/// FileAttributes as the wire has them: DIRECTORY from the kind, NORMAL where there is nothing else.
+/// The reparse tag that goes with these attributes (MS-FSCC 2.1.2.1).
+pub(crate) fn reparse_tag(known: &Metadata) -> u32 {
+    if known.is_link { ReparseTag::SYMLINK.0 } else { 0 }
+}
+
+/// FileAttributes as the wire has them: DIRECTORY from the kind, REPARSE_POINT for a symbolic link, NORMAL where there is nothing else.
 pub(crate) fn on_the_wire(known: &Metadata) -> u32 {
     let directory = match known.kind {
         Kind::Directory => FileAttributes::DIRECTORY.0,
         Kind::File | Kind::Stream => 0,
     };
-    match known.attributes | directory {
+    let link = if known.is_link { FileAttributes::REPARSE_POINT.0 } else { 0 };
+    match known.attributes | directory | link {
         0 => FileAttributes::NORMAL.0,
         bits => bits,
     }

@@ -130,8 +130,10 @@ impl Inheritance {
             return node.above()?.map_or(Ok(PassedOn::Nothing), |directory| self.of(store, directory, &above, reading));
         }
         match which_has(store, node.identity(), path)? {
-            Some(directory) if !node.is_behind_link() => self.of(store, directory, &above, reading),
-            _ => where_it_lies(store, node).and_then(|(directory, above)| self.of(store, directory, &above, reading)),
+            Some(directory) => self.of(store, directory, &above, reading),
+            None => {
+                where_it_lies(store, node).and_then(|(directory, above)| self.of(store, directory, &above, reading))
+            }
         }
     }
 

@@ -62,6 +62,8 @@ pub(crate) fn status_of(error: Error) -> Status {
         Error::NotFound => Status::OBJECT_NAME_NOT_FOUND,
         Error::PathNotFound => Status::OBJECT_PATH_NOT_FOUND,
         Error::Exists => Status::OBJECT_NAME_COLLISION,
+        // CREATE says where the link leads (command/create/stopped.rs).
+        Error::Link => Status::OBJECT_PATH_NOT_FOUND,
         Error::NotDirectory => Status::NOT_A_DIRECTORY,
         Error::IsDirectory => Status::FILE_IS_A_DIRECTORY,
         Error::NotEmpty => Status::DIRECTORY_NOT_EMPTY,

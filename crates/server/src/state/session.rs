@@ -395,6 +395,14 @@ impl Session {
         Ok(())
     }
 
+    /// Puts an open in the place of the one that has its id, which is given back. Nothing is done where the session has that no more.
+    pub(crate) fn replace_open(&self, open: Arc<Open>) -> Option<Arc<Open>> {
+        let mut opens = self.opens.lock();
+        let former = opens.remove(open.id)?;
+        opens.insert(open);
+        Some(former)
+    }
+
     /// The open of an id.
     pub(crate) fn open(&self, id: OpenId) -> Option<Arc<Open>> {
         self.opens.lock().by_id.get(&id).cloned()

@@ -60,7 +60,7 @@ impl CachedNode {
             self.listing.learns.store(false, Ordering::Relaxed);
         } else if let Some(entry) = entry.filter(|_| count <= NAMES_MAX) {
             self.shared.known.note_listed(entry.identity);
-            finding.filter(|_| !cursor.met_link).into_iter().for_each(|found| self.shared.end_finding(found));
+            finding.into_iter().for_each(|found| self.shared.end_finding(found));
         }
         Ok(is_all)
     }

@@ -10,7 +10,7 @@
 //! - An answer is kept only where nothing has changed since before it was asked for.
 //! - The length and times of a file whose data is being changed through this server are asked for each time.
 //! - A file is known by its number and its time of birth, so that another that gets its number is another file.
-//! - Nothing is kept of what lies behind a symbolic link or on another mount than the root.
+//! - Nothing is kept of symbolic links, nor of what lies on another mount than the root.
 //!
 //! What is looked for once leaves no more than a mark where a watch would be needed: going through a large tree fills nothing.
 

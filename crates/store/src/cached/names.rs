@@ -7,7 +7,8 @@ use super::is_dotted;
 use super::node::{CachedNode, own_destination, replaced};
 use super::walk::Child;
 use crate::{
-    Cursor, Destination, Error, Identity, Metadata, Name, NamedNode, Names, NewNode, Node, Replace, Take, Use,
+    Cursor, Destination, Error, Identity, Metadata, Name, NamedNode, Names, NewNode, Node, Replace, Replacement, Take,
+    Use,
 };
 
 impl CachedNode {
@@ -93,6 +94,15 @@ impl Names for CachedNode {
 
     fn create(&self, name: &Name, new: NewNode<'_>) -> Result<Arc<dyn Node>, Error> {
         self.create_by(name, |names| names.create(name, new))
+    }
+
+    fn replace_with(&self, name: &Name, expected: Identity, new: Replacement<'_>) -> Result<Arc<dyn Node>, Error> {
+        let changing = self.shared.known.changing(self.shared.home).name(self.identity(), name.as_str());
+        let changing = changing.gone(Some(expected));
+        let made = self.own_names()?.replace_with(name, expected, new)?;
+        changing.made(made.identity());
+        drop(changing);
+        Ok(CachedNode::found(&self.shared, made, is_dotted(Some(name.as_str()))))
     }
 
     fn rename(&self, name: &Name, expected: Identity, to: Destination<'_>, replace: Replace) -> Result<(), Error> {

@@ -322,8 +322,8 @@ impl Node for CachedNode {
         self.node.place()
     }
 
-    fn is_behind_link(&self) -> bool {
-        self.node.is_behind_link()
+    fn target(&self) -> Result<Option<String>, Error> {
+        self.node.target()
     }
 
     fn above(&self) -> Result<Option<Arc<dyn Node>>, Error> {

@@ -243,8 +243,6 @@ impl Shared {
             Err(_) => return Ok(Walked::Astray),
         };
         Ok(match found {
-            // The store says which directory that lies in.
-            Some((_, node)) if node.is_behind_link() => Walked::Astray,
             Some((shown, node)) => {
                 stored.push(&shown);
                 let node = CachedNode::found(self, node, is_dotted(Some(&shown)));

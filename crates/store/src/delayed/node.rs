@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use super::Distance;
 use crate::{
     ChangeExtended, ChangeSecurity, Changes, ChooseOffset, Cursor, Destination, Error, ExtendedAttribute, Extents,
-    Extras, Failed, Identity, Keeping, Kind, Metadata, Name, NamedNode, Names, NewNode, Node, Renewal, Replace, Seen,
-    Take, TakeStream, Time, Use, Waits, waiting,
+    Extras, Failed, Identity, Keeping, Kind, Metadata, Name, NamedNode, Names, NewNode, Node, Renewal, Replace,
+    Replacement, Seen, Take, TakeStream, Time, Use, Waits, waiting,
 };
 
 /// A node of the store behind the distance.
@@ -162,8 +162,11 @@ impl Node for DelayedNode {
         self.node.place()
     }
 
-    fn is_behind_link(&self) -> bool {
-        self.node.is_behind_link()
+    fn target(&self) -> Result<Option<String>, Error> {
+        if !waiting::is_allowed() {
+            return Err(Error::WouldBlock);
+        }
+        self.far("target").target()
     }
 
     fn above(&self) -> Result<Option<Arc<dyn Node>>, Error> {
@@ -284,6 +287,10 @@ impl Names for DelayedNode {
 
     fn create(&self, name: &Name, new: NewNode<'_>) -> Result<Arc<dyn Node>, Error> {
         Ok(self.another(self.far_names("create")?.create(name, new)?, Use::ReadWrite))
+    }
+
+    fn replace_with(&self, name: &Name, expected: Identity, new: Replacement<'_>) -> Result<Arc<dyn Node>, Error> {
+        Ok(self.another(self.far_names("replace_with")?.replace_with(name, expected, new)?, Use::Metadata))
     }
 
     fn rename(&self, name: &Name, expected: Identity, to: Destination<'_>, replace: Replace) -> Result<(), Error> {

@@ -136,6 +136,11 @@ pub(super) fn linkat<P: Arg + Clone, Q: Arg + Clone>(
     change_again(|| fs::linkat(folder.as_fd(), path.clone(), new_folder.as_fd(), new_path.clone(), flags))
 }
 
+/// Gives what has a name to a user and a group, a symbolic link itself.
+pub(super) fn chownat<P: Arg + Clone>(folder: impl AsFd, path: P, uid: Uid, gid: Gid) -> Result<(), Errno> {
+    again(|| fs::chownat(folder.as_fd(), path.clone(), Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW))
+}
+
 pub(super) fn symlinkat<P: Arg + Clone, Q: Arg + Clone>(to: P, folder: impl AsFd, path: Q) -> Result<(), Errno> {
     #[cfg(test)]
     failing::change(failing::Change::Other)?;

@@ -109,6 +109,19 @@ fn make(
     Ok(made)
 }
 
+/// Makes a file by a name that no client uses, to be renamed: nobody looks for it, and nobody waits until it is whole.
+pub(super) fn make_aside(
+    volume: &Arc<Volume>,
+    folder: &Folder<'_>,
+    disk: &[u8],
+    new: NewNode<'_>,
+) -> Result<OpenFile, Error> {
+    let given = made_for(volume, new.owner)?;
+    let mut file = make(volume, folder, disk, (new.kind, given))?;
+    fill(&mut file, NewNode { owner: given, ..new }).inspect_err(|_| unlink(volume, folder, disk, new.kind))?;
+    Ok(file)
+}
+
 /// Refuses a directory that is not the one which was just made: it was opened by its name, and who owns the directory above may have put another in
 /// its place, which is not to be given away. Nobody else can make one that is the server's own and half made.
 fn check_made_here(made: &OpenFile) -> Result<(), Error> {

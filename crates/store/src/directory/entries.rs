@@ -1,8 +1,7 @@
-//! What a directory lists: files, directories, and symbolic links that lead to one of them inside the share.
+//! What a directory lists: files, directories and symbolic links, which are not followed.
 
 use std::cell::Cell;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd};
 use rustix::fs::{FileType, Mode, OFlags, RawDir, SeekFrom, Statx};
@@ -10,22 +9,22 @@ use rustix::io::Errno;
 
 use crate::directory::calls::{openat, seek};
 use crate::directory::errno::error;
-use crate::directory::fence::Wait;
 use crate::directory::file::{OpenFile, kind};
 use crate::directory::listing::{Listed, SCAN_BUFFER_BYTES};
+use crate::directory::metadata;
 use crate::directory::names::{is_reserved, to_disk, to_name};
+use crate::directory::record::Record;
 use crate::directory::stat::{birth, born, file_type, identity, mount, stat, stat_at};
 use crate::directory::subject::{Place, Subject};
-use crate::directory::volume::{Keeps, Volume};
-use crate::directory::{metadata, walk};
-use crate::{Cursor, Entry, Error, Keeping, Kind, Metadata, Name, Seen, Take, Use};
+use crate::directory::volume::Keeps;
+use crate::{Cursor, Entry, Error, Keeping, Kind, Metadata, Name, Seen, Take};
 
 /// Names from the cursor on, as many as the kernel tells in one go. The position of the open's own descriptor goes with the cursor: file
 /// systems that cannot find an offset again, where names came and went before it, know their place by that.
 pub(super) fn list(file: &OpenFile, cursor: &mut Cursor, take: Take<'_>) -> Result<bool, Error> {
     let directory = directory(file)?;
     let _alone = file.listing.lock();
-    piece(file, directory, cursor, take)
+    piece(directory, cursor, take)
 }
 
 /// True where there is nothing to show.
@@ -40,16 +39,15 @@ pub(super) fn is_empty(file: &OpenFile) -> Result<bool, Error> {
         ControlFlow::Break(())
     };
     let mut cursor = Cursor::default();
-    while piece(file, fresh.as_fd(), &mut cursor, &mut found)? && is_empty.get() {}
+    while piece(fresh.as_fd(), &mut cursor, &mut found)? && is_empty.get() {}
     Ok(is_empty.get())
 }
 
 /// Lists `directory`, which is `file` opened for reading.
-fn piece(file: &OpenFile, directory: BorrowedFd<'_>, cursor: &mut Cursor, take: Take<'_>) -> Result<bool, Error> {
+fn piece(directory: BorrowedFd<'_>, cursor: &mut Cursor, take: Take<'_>) -> Result<bool, Error> {
     seek(directory, SeekFrom::Start(cursor.offset)).map_err(error)?;
     let mut buffer = Vec::with_capacity(SCAN_BUFFER_BYTES);
     let mut raw = RawDir::new(directory, buffer.spare_capacity_mut());
-    let mut path = None;
     let mut is_first = true;
     while is_first || !raw.is_buffer_empty() {
         let entry = match raw.next() {
@@ -61,8 +59,7 @@ fn piece(file: &OpenFile, directory: BorrowedFd<'_>, cursor: &mut Cursor, take: 
         is_first = false;
         let (file_number, kind, at) = (entry.ino(), entry.file_type(), cursor.offset);
         let listed = Listed { name: entry.file_name().to_bytes(), file: file_number, kind, at };
-        cursor.met_link |= matches!(kind, FileType::Symlink | FileType::Unknown);
-        if let Some(entry) = shown(file, directory, &listed, &mut path)
+        if let Some(entry) = shown(directory, &listed)
             && take(entry).is_break()
         {
             seek(directory, SeekFrom::Start(cursor.offset)).map_err(error)?;
@@ -73,13 +70,8 @@ fn piece(file: &OpenFile, directory: BorrowedFd<'_>, cursor: &mut Cursor, take: 
     Ok(true)
 }
 
-/// A name as clients see it, where they do. `path` is the directory's, found once where a link has to be followed.
-fn shown(
-    file: &OpenFile,
-    directory: BorrowedFd<'_>,
-    listed: &Listed<'_>,
-    path: &mut Option<Option<Vec<u8>>>,
-) -> Option<Entry> {
+/// A name as clients see it, where they do.
+fn shown(directory: BorrowedFd<'_>, listed: &Listed<'_>) -> Option<Entry> {
     if matches!(listed.name, b"." | b"..") {
         return None;
     }
@@ -88,14 +80,8 @@ fn shown(
         FileType::Unknown => stat_at(directory, listed.name).map_or(FileType::Unknown, |stat| file_type(&stat)),
         known => known,
     };
-    match kind {
-        FileType::RegularFile | FileType::Directory => Some(Entry { name, file: listed.file }),
-        FileType::Symlink => {
-            let path = path.get_or_insert_with(|| file.volume.path_of(directory)).as_deref()?;
-            Some(Entry { name, file: target(&file.volume, path, listed.name)? })
-        }
-        _ => None,
-    }
+    let is_shown = matches!(kind, FileType::RegularFile | FileType::Directory | FileType::Symlink);
+    is_shown.then_some(Entry { name, file: listed.file })
 }
 
 /// Metadata of one name.
@@ -156,7 +142,7 @@ fn metadata_by(
     let disk = to_disk(name.as_str());
     let stat = stat_at(directory, &disk).map_err(error)?;
     if file_type(&stat) == FileType::Symlink {
-        return of_link(&file.volume, directory, &disk);
+        return metadata::assemble(&stat, disk.starts_with(b"."), &Record::default());
     }
     let kind = kind(&stat).ok_or(Error::NotFound)?;
     let found = Found { directory, disk: &disk, stat, kind };
@@ -177,23 +163,4 @@ fn directory(file: &OpenFile) -> Result<BorrowedFd<'_>, Error> {
         Kind::Directory => file.readable().ok_or(Error::Denied),
         Kind::File | Kind::Stream => Err(Error::NotDirectory),
     }
-}
-
-/// The number of the file or directory inside the share that a link leads to.
-fn target(volume: &Volume, directory: &[u8], disk: &[u8]) -> Option<u64> {
-    let fd = volume.open(&joined(directory, disk), OFlags::PATH, Wait::May).ok()?;
-    let stat = stat(fd).ok()?;
-    kind(&stat)?;
-    Some(stat.stx_ino)
-}
-
-fn of_link(volume: &Arc<Volume>, directory: BorrowedFd<'_>, disk: &[u8]) -> Result<Metadata, Error> {
-    let path = volume.path_of(directory).ok_or(Error::NotFound)?;
-    let opened = walk::open(volume, &joined(&path, disk), Use::Metadata, Wait::May);
-    let opened = opened.map_err(|_| Error::NotFound)?;
-    metadata::of(&OpenFile::new(volume, opened.fd, opened.reach, disk.starts_with(b"."))?)
-}
-
-fn joined(directory: &[u8], disk: &[u8]) -> Vec<u8> {
-    if directory.is_empty() { disk.to_vec() } else { [directory, disk].join(&b'/') }
 }

@@ -1,8 +1,7 @@
 //! The fence around a share: every open starts at its root and cannot leave.
 //!
-//! `openat2` with `RESOLVE_BENEATH` refuses `..` above the root, absolute links, and links that lead out, whatever
-//! other programs rename meanwhile; `RESOLVE_NO_MAGICLINKS` refuses the links of `/proc`. Links that stay inside are
-//! followed.
+//! `openat2` with `RESOLVE_BENEATH` refuses `..` above the root, whatever other programs rename meanwhile;
+//! `RESOLVE_NO_SYMLINKS` follows no symbolic link, wherever it leads, nor the links of `/proc`.
 
 use std::path::Path;
 
@@ -20,15 +19,6 @@ pub(super) enum Wait {
     May,
     /// It may not, and what lies on the root's own file system is memory: what is mounted below that is EAGAIN.
     OnRoot,
-}
-
-/// How a path led to what was opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ReachedBy {
-    /// By its names alone.
-    Straight,
-    /// Through a symbolic link: what was opened lies elsewhere.
-    ThroughLinks,
 }
 
 /// How often an open is tried again when other programs rename directories under it.
@@ -52,18 +42,14 @@ impl Fence {
         self.root.as_fd()
     }
 
-    /// Opens a path of stored names, separated with `/`; empty for the root. ELOOP where it has a symbolic link.
+    /// Opens a path of stored names, separated with `/`; empty for the root. ELOOP where it has a symbolic link, but for its last name with
+    /// `O_PATH` and `O_NOFOLLOW`.
     pub(super) fn open(&self, path: &[u8], flags: OFlags, wait: Wait) -> Result<OwnedFd, Errno> {
         let path = if path.is_empty() { b".".as_slice() } else { path };
-        self.open_from(self.root.as_fd(), path, flags, ResolveFlags::NO_SYMLINKS, wait)
+        self.open_from(self.root.as_fd(), path, flags, wait)
     }
 
-    /// The same through symbolic links, as far as they stay inside.
-    pub(super) fn open_through_links(&self, path: &[u8], flags: OFlags, wait: Wait) -> Result<OwnedFd, Errno> {
-        self.open_from(self.root.as_fd(), path, flags, ResolveFlags::empty(), wait)
-    }
-
-    /// Opens a stored name in an open directory. ELOOP for a symbolic link.
+    /// Opens a stored name in an open directory. ELOOP for a symbolic link, as with [`Fence::open`].
     pub(super) fn open_in(
         &self,
         directory: BorrowedFd<'_>,
@@ -71,7 +57,7 @@ impl Fence {
         flags: OFlags,
         wait: Wait,
     ) -> Result<OwnedFd, Errno> {
-        self.open_from(directory, name, flags, ResolveFlags::NO_SYMLINKS, wait)
+        self.open_from(directory, name, flags, wait)
     }
 
     /// Opens the directory that a directory lies in: the one way that leads up, for who stops at the root.
@@ -86,19 +72,12 @@ impl Fence {
         }
     }
 
-    fn open_from(
-        &self,
-        from: BorrowedFd<'_>,
-        path: &[u8],
-        flags: OFlags,
-        more: ResolveFlags,
-        wait: Wait,
-    ) -> Result<OwnedFd, Errno> {
+    fn open_from(&self, from: BorrowedFd<'_>, path: &[u8], flags: OFlags, wait: Wait) -> Result<OwnedFd, Errno> {
         let mut flags = flags | OFlags::CLOEXEC;
         if !flags.contains(OFlags::PATH) {
             flags |= OFlags::NOCTTY | OFlags::NONBLOCK;
         }
-        let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | more;
+        let mut resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
         match wait {
             Wait::May => {}
             Wait::OnRoot => resolve |= ResolveFlags::NO_XDEV,

@@ -7,6 +7,7 @@ use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FileType, OFlags, Statx};
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 
+use crate::directory::calls::readlinkat;
 use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::{error, opening};
 use crate::directory::folder::{Folder, Handle, Reach, open_again};
@@ -38,8 +39,8 @@ pub(super) struct OpenFile {
     pub(super) born: i128,
     /// It was opened by a name that begins with a dot.
     pub(super) dotted: bool,
-    /// It was opened through a symbolic link.
-    pub(super) behind_link: bool,
+    /// It is a symbolic link.
+    pub(super) is_link: bool,
     /// It had the mode of what is being made when it was opened.
     pub(super) was_unfinished: bool,
     mount: Mount,
@@ -81,7 +82,7 @@ impl OpenFile {
             waits,
             born: born(&stat),
             dotted,
-            behind_link: false,
+            is_link: file_type(&stat) == FileType::Symlink,
             was_unfinished: is_unfinished(&stat),
             mount: mount(&stat),
             fd: fd.counted(volume.nameless()),
@@ -113,7 +114,7 @@ impl OpenFile {
             waits,
             born: folder.born,
             dotted,
-            behind_link: false,
+            is_link: false,
             was_unfinished: stat.as_ref().is_none_or(is_unfinished),
             mount: folder.mount,
             fd: Descriptor::of_directory(folder.fd.into_own()?, (waits, folder.identity.volume)),
@@ -220,7 +221,7 @@ impl OpenFile {
             waits: self.waits,
             born: self.born,
             dotted: self.dotted,
-            behind_link: self.behind_link,
+            is_link: self.is_link,
             was_unfinished: self.was_unfinished,
             mount: self.mount,
             fd: self.hold(fcntl_dupfd_cloexec(fd, 0).map_err(error)?),
@@ -240,8 +241,8 @@ impl OpenFile {
     /// Whether what is told of it may be kept.
     pub(super) fn keeping(&self) -> Keeping<'_> {
         match self.volume.keeps(self.waits, self.mount, self.born) {
-            Keeps::Untold if !self.behind_link => Keeping::Untold,
-            Keeps::Watched if !self.behind_link => Keeping::Watched(self.fd()),
+            Keeps::Untold if !self.is_link => Keeping::Untold,
+            Keeps::Watched if !self.is_link => Keeping::Watched(self.fd()),
             Keeps::Nothing | Keeps::Untold | Keeps::Watched => Keeping::Nothing,
         }
     }
@@ -365,6 +366,7 @@ impl OpenFile {
     pub(super) fn is_prepared(&self, usage: Use) -> bool {
         match usage {
             Use::Metadata => true,
+            Use::Read | Use::ReadWrite if self.is_link => true,
             Use::Read => self.readable().is_some(),
             Use::ReadWrite => {
                 self.kind == Kind::Directory || self.reach == Reach::ReadWrite || self.for_write.get().is_some()
@@ -376,6 +378,8 @@ impl OpenFile {
     pub(super) fn prepare(&self, usage: Use) -> Result<(), Error> {
         match usage {
             Use::Metadata => Ok(()),
+            // It has no data.
+            Use::Read | Use::ReadWrite if self.is_link => Ok(()),
             Use::Read => {
                 if self.readable().is_none() {
                     let fd = self.volume.reopen(self.fd(), OFlags::RDONLY).map_err(opening)?;
@@ -400,6 +404,7 @@ impl OpenFile {
     pub(super) fn subject(&self) -> Subject<'_> {
         let place = match self.readable() {
             Some(fd) => Place::Open(fd),
+            None if self.is_link => Place::Link,
             None => Place::Through(format!("/proc/self/fd/{}", self.fd.as_raw_fd())),
         };
         Subject { volume: &self.volume, place, identity: self.identity, born: self.born }
@@ -411,10 +416,15 @@ impl OpenFile {
     }
 }
 
-/// What a node of this is; `None` for what is neither file nor directory.
+/// The target of an open symbolic link.
+pub(super) fn link_target<Fd: AsFd>(link: Fd) -> Result<Vec<u8>, Errno> {
+    readlinkat(link, c"", Vec::new()).map(|target| target.into_bytes())
+}
+
+/// What a node of this is; `None` for what is neither file nor directory. A symbolic link is a file without data.
 pub(super) fn kind(stat: &Statx) -> Option<Kind> {
     match file_type(stat) {
-        FileType::RegularFile => Some(Kind::File),
+        FileType::RegularFile | FileType::Symlink => Some(Kind::File),
         FileType::Directory => Some(Kind::Directory),
         _ => None,
     }

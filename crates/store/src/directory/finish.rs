@@ -159,7 +159,7 @@ fn named(folder: &Folder<'_>, name: &[u8]) -> Result<Option<Named>, Error> {
         own => own.map_err(error)?,
     };
     let identity = identity(&own);
-    Ok(Some(Named { kind: file_type(&own), own: identity, identity, links: own.stx_nlink, born: born(&own) }))
+    Ok(Some(Named { kind: file_type(&own), own: identity, links: own.stx_nlink, born: born(&own) }))
 }
 
 /// True for the file that a mark is of.

@@ -7,7 +7,6 @@ use rustix::fs::{Mode, OFlags, Statx};
 use rustix::io::Errno;
 
 use crate::directory::calls::openat;
-use crate::directory::fence::ReachedBy;
 use crate::directory::outcome::At;
 use crate::directory::stat::{Mount, Stamp, born, identity, mount, stat};
 use crate::{Identity, SharePath};
@@ -48,8 +47,6 @@ pub(super) struct Reached {
     pub(super) disk: Vec<u8>,
     /// The path as clients see it.
     pub(super) path: SharePath,
-    /// How the path led there.
-    pub(super) way: ReachedBy,
 }
 
 impl Folder<'static> {

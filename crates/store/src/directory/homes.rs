@@ -165,6 +165,7 @@ fn link(subject: &Subject<'_>) -> Vec<u8> {
         Place::Open(fd) => format!("/proc/self/fd/{}", fd.as_raw_fd()).into_bytes(),
         Place::Through(link) => link.clone().into_bytes(),
         Place::Named(path) => above(path).to_vec(),
+        Place::Link => Vec::new(),
     }
 }
 

@@ -8,7 +8,7 @@
 
 use rustix::fd::AsRawFd;
 use rustix::fs::{AtFlags, CWD};
-use rustix::fs::{Statx, StatxTimestamp, Timespec, Timestamps, UTIME_OMIT};
+use rustix::fs::{FileType, Statx, StatxTimestamp, Timespec, Timestamps, UTIME_OMIT};
 
 use crate::directory::calls::{futimens, utimensat};
 use crate::directory::errno::error;
@@ -16,7 +16,7 @@ use crate::directory::file::{OpenFile, kind};
 use crate::directory::keys::RECORD;
 use crate::directory::record::{ChangeTime, RECORD_BYTES, Record};
 use crate::directory::remembered::Asker;
-use crate::directory::stat::{Stamp, birth, identity};
+use crate::directory::stat::{Stamp, birth, file_type, identity};
 use crate::directory::subject::Subject;
 use crate::directory::undo::Undo;
 use crate::{AttributeChange, Attributes, Changes, Error, Kind, Metadata, Time, Waits, waiting};
@@ -37,11 +37,13 @@ const TRIES_MAX: usize = 8;
 /// Metadata of a file from what the kernel knows and what is kept.
 pub(super) fn assemble(stat: &Statx, dotted: bool, record: &Record) -> Result<Metadata, Error> {
     let kind = kind(stat).ok_or(Error::Denied)?;
-    let is_file = kind == Kind::File;
+    let is_link = file_type(stat) == FileType::Symlink;
+    let is_file = kind == Kind::File && !is_link;
     let (write, changed) = (time(&stat.stx_mtime), time(&stat.stx_ctime));
     let kept = record.change.filter(|change| changed <= change.until);
     Ok(Metadata {
         kind,
+        is_link,
         identity: identity(stat),
         attributes: record.attributes.unwrap_or_else(|| unkept(kind, stat.stx_mode, dotted)),
         creation: record.creation.or(birth(stat)).unwrap_or(write.min(changed)),
@@ -131,7 +133,8 @@ pub(super) fn change(file: &OpenFile, changes: &Changes) -> Result<(), Error> {
     let (access, write) = (known(changes.access), known(changes.write));
     let set_kernels = || if access.is_some() || write.is_some() { set_times(file, access, write) } else { Ok(()) };
     let (creation, changed) = (known(changes.creation), known(changes.change));
-    if changes.attributes.is_nothing() && creation.is_none() && changed.is_none() {
+    // Of a symbolic link nothing is kept but what the file system keeps.
+    if file.is_link || changes.attributes.is_nothing() && creation.is_none() && changed.is_none() {
         return set_kernels();
     }
     let _held = file.volume.lock_file(file.identity);

@@ -2,10 +2,9 @@
 //!
 //! - Names: compared without case, kept in theirs. Names that Windows cannot say are mapped ([`names`]).
 //!   `.multilane`, in any case, is nobody's.
-//! - Symbolic links are followed while they stay inside ([`fence`]); removing or renaming one changes the link
-//!   itself. Links that lead outside, nowhere or in a circle, and devices, pipes and sockets are not listed and
-//!   opening them is denied. Their names are taken all the same, and a directory that holds nothing else is not
-//!   empty.
+//! - Symbolic links are files of their own, wherever they lead, and nobody here follows them ([`fence`]). What is kept with
+//!   files is not kept with them. Devices, pipes and sockets are not listed, and opening them is denied. Their names are
+//!   taken all the same, and a directory that holds nothing else is not empty.
 //! - Attributes, security descriptors, extended attributes and streams are kept in the file system's extended
 //!   attributes ([`xattr`]), large streams in side files ([`side`]).
 //! - A path of more than 4095 bytes is [`Error::NameInvalid`].
@@ -79,6 +78,7 @@ mod rename;
 mod renew;
 #[cfg(test)]
 mod renew_faults;
+mod replace;
 mod reserved;
 mod resolve;
 mod roots;

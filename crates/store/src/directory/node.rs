@@ -14,10 +14,10 @@ use crate::directory::errno::error;
 use crate::directory::fence::Wait;
 use crate::directory::file::OpenFile;
 use crate::directory::quota::Growth;
-use crate::directory::{contents, create, data, entries, metadata, remove, rename, renew, resolve, space};
+use crate::directory::{contents, create, data, entries, metadata, remove, rename, renew, replace, resolve, space};
 use crate::{
     Changes, ChooseOffset, Cursor, Destination, Error, Extents, Extras, Failed, Held, Identity, Keeping, Kind,
-    Metadata, Name, NamedNode, Names, NewNode, Node, Renewal, Replace, Seen, Take, Use, Waits, waiting,
+    Metadata, Name, NamedNode, Names, NewNode, Node, Renewal, Replace, Replacement, Seen, Take, Use, Waits, waiting,
 };
 
 /// A file or directory.
@@ -117,14 +117,23 @@ impl Node for FileNode {
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
         self.file.may_wait("read_at");
+        if self.file.is_link {
+            return Ok(0);
+        }
         data::read(self.data()?, buffer, offset).map_err(error)
     }
 
     fn try_read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
+        if self.file.is_link {
+            return Ok(0);
+        }
         contents::try_read(&self.file, self.data()?, buffer, offset)
     }
 
     fn try_resident(&self, offset: u64, length: usize) -> Result<usize, Error> {
+        if self.file.is_link {
+            return Err(Error::Unsupported);
+        }
         contents::try_resident(&self.file, self.data()?, offset, length)
     }
 
@@ -143,7 +152,8 @@ impl Node for FileNode {
 
     fn sync(&self) -> Result<(), Error> {
         self.file.may_wait("sync");
-        contents::sync(&self.file)
+        // A symbolic link has no data, and the directory's names are the directory's.
+        if self.file.is_link { Ok(()) } else { contents::sync(&self.file) }
     }
 
     fn set_length(&self, length: u64) -> Result<(), Error> {
@@ -202,8 +212,8 @@ impl Node for FileNode {
         self.file.volume.place_of(self.file.fd()).map(|place| PathBuf::from(OsString::from_vec(place)))
     }
 
-    fn is_behind_link(&self) -> bool {
-        self.file.behind_link
+    fn target(&self) -> Result<Option<String>, Error> {
+        replace::target(&self.file)
     }
 
     fn above(&self) -> Result<Option<Arc<dyn Node>>, Error> {
@@ -230,6 +240,9 @@ impl Node for FileNode {
     }
 
     fn renew(&self, new: &Renewal<'_>) -> Result<(), Failed> {
+        if self.file.is_link {
+            return Err(Failed::untouched(Error::Invalid));
+        }
         renew::renew(&self.file, new)
     }
 
@@ -299,6 +312,12 @@ impl Names for FileNode {
             Waits::Never => create::create(&self.file, name, new, Wait::OnRoot),
             Waits::ForData | Waits::Always => Err(Error::WouldBlock),
         }
+    }
+
+    fn replace_with(&self, name: &Name, expected: Identity, new: Replacement<'_>) -> Result<Arc<dyn Node>, Error> {
+        waiting::may_wait("replace_with");
+        let _turn = self.file.begin_names(expected, None);
+        replace::replace_with(&self.file, name, expected, new)
     }
 
     fn rename(&self, name: &Name, expected: Identity, to: Destination<'_>, replace: Replace) -> Result<(), Error> {

@@ -25,7 +25,7 @@ pub(super) fn remove(directory: &OpenFile, name: &Name, expected: Identity) -> R
     let mut held = volume.cache.hold(folder.identity);
     let look = |disk: &[u8]| walk::named_and_opened(volume, &folder, disk);
     let (disk, (named, opened)) = stored(volume, &mut held, &folder, &wanted, look)?;
-    if named.identity != expected {
+    if named.own != expected {
         return Err(Error::NotFound);
     }
     let valid = held.is_valid(&folder)?;

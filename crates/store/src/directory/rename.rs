@@ -41,9 +41,8 @@ pub(super) fn rename(
     let (to, wanted) = target.wanted(new)?;
     check_same_volume(from.identity, to.identity)?;
     let mut held = volume.cache.hold_both(from.identity, to.identity);
-    let (disk, named) =
-        remove::stored(volume, &mut held, &from, &from_wanted, |disk| walk::named(volume, &from, disk))?;
-    if named.identity != expected {
+    let (disk, named) = remove::stored(volume, &mut held, &from, &from_wanted, |disk| walk::named(&from, disk))?;
+    if named.own != expected {
         return Err(Error::NotFound);
     }
     let same_folder = from.identity == to.identity;
@@ -111,7 +110,7 @@ fn note_made(held: &mut Held<'_>, folder: &Folder<'_>, replaced: Option<&[u8]>, 
 fn check_replaceable(target: &Named, replace: Replace) -> Result<(), Error> {
     match (replace, target.kind) {
         (Replace::No, _) => Err(Error::Exists),
-        (Replace::Only(file), _) if file != target.identity => Err(Error::Exists),
+        (Replace::Only(file), _) if file != target.own => Err(Error::Exists),
         (Replace::Only(_) | Replace::Yes, FileType::RegularFile | FileType::Symlink) => Ok(()),
         (Replace::Only(_) | Replace::Yes, _) => Err(Error::Denied),
     }
@@ -160,7 +159,7 @@ impl Moving<'_> {
     /// Over a name that is taken, in whatever case. Whatever fails, what has the name is not lost.
     fn over(&self, taken: &[u8], replace: Replace) -> Result<Spelled, Error> {
         let to = self.place.to;
-        let target = walk::named(self.place.volume, to, taken)?;
+        let target = walk::named(to, taken)?;
         let is_own = target.own == self.named.own;
         check_replaceable(&target, if is_own { Replace::Yes } else { replace })?;
         if is_own && self.named.links > 1 {
@@ -249,7 +248,7 @@ impl Linking<'_> {
     /// Over a name that is taken. Whatever fails, what has the name is not lost.
     fn over(&self, taken: &[u8], replace: Replace) -> Result<Spelled, Error> {
         let NewName { volume, to, .. } = self.place;
-        let target = walk::named(volume, to, taken)?;
+        let target = walk::named(to, taken)?;
         check_replaceable(&target, replace)?;
         if target.own == self.file.identity {
             return self.place.spell(self.file.identity, taken).map(|()| Spelled::AsAsked);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use crate::directory::errno::{error, opening};
-use crate::directory::fence::{ReachedBy, Wait};
+use crate::directory::fence::Wait;
 use crate::directory::file::OpenFile;
 use crate::directory::names::{Wanted, is_reserved, to_shown};
 use crate::directory::node::FileNode;
@@ -14,7 +14,7 @@ use crate::directory::stat::{identity, stat, stat_at};
 use crate::directory::unfinished::is_marked;
 use crate::directory::volume::Volume;
 use crate::directory::walk::{
-    Opened, canonical, check_reserved, disk_path, first_in, folder, is_link, open, open_folder_with, open_in,
+    Opened, canonical, check_reserved, disk_path, first_of, folder, open, open_folder_with, open_in, passing,
 };
 use crate::{Error, Identity, Kind, Name, NamedNode, Node, Resolved, SharePath, Use, Waits, effort};
 
@@ -30,7 +30,7 @@ pub(super) fn resolve(volume: &Arc<Volume>, path: &SharePath, usage: Use, wait: 
     match open(volume, &disk_path(path), usage, wait) {
         Ok(opened) => found(volume, opened, canonical(path), wait),
         Err(Errno::NOENT) => by_names(volume, path, usage, wait),
-        Err(errno) => Err(opening(errno)),
+        Err(errno) => Err(passing(errno)),
     }
 }
 
@@ -48,16 +48,13 @@ fn by_names(volume: &Arc<Volume>, path: &SharePath, usage: Use, wait: Wait) -> R
         match open(volume, &folder.disk_path(&disk), usage, wait) {
             Ok(opened) => return found(volume, opened, folder.shown_path(&to_shown(&disk)), wait),
             Err(Errno::NOENT) if wait != Wait::May => return Err(Error::WouldBlock),
-            Err(Errno::NOENT) if is_link(&folder, &disk) => return Err(Error::Denied),
             Err(Errno::NOENT) => volume.cache.hold(folder.identity).forget(folder.identity),
-            Err(errno) => return Err(opening(errno)),
+            Err(errno) => return Err(passing(errno)),
         }
     }
     let path = folder.shown_path(&wanted.shown);
     let dotted = above.name().is_some_and(|name| name.starts_with('.'));
-    let behind_link = folder.way == ReachedBy::ThroughLinks;
-    let mut parent = OpenFile::of_folder(volume, folder.folder, dotted).map_err(error)?;
-    parent.behind_link = behind_link;
+    let parent = OpenFile::of_folder(volume, folder.folder, dotted).map_err(error)?;
     Ok(Resolved::Missing { parent: FileNode::open(parent), path })
 }
 
@@ -69,9 +66,7 @@ fn found(volume: &Arc<Volume>, opened: Opened, path: SharePath, wait: Wait) -> R
 
 /// Takes what was opened.
 fn file(volume: &Arc<Volume>, opened: Opened, dotted: bool) -> Result<OpenFile, Error> {
-    let mut file = OpenFile::new(volume, opened.fd, opened.reach, dotted)?;
-    file.behind_link = opened.way == ReachedBy::ThroughLinks;
-    Ok(file)
+    OpenFile::new(volume, opened.fd, opened.reach, dotted)
 }
 
 /// What was found, once it is whole. A file without a descriptor may be one that is just being made, and whoever had that would be judged
@@ -114,7 +109,7 @@ pub(super) fn child(directory: &OpenFile, name: &Name, usage: Use) -> Result<Opt
     }
 }
 
-/// True where a name in an open directory, whatever the case, is `file`: for a symbolic link what counts is the link.
+/// True where a name in an open directory, whatever the case, is `file`.
 pub(super) fn has(directory: &OpenFile, name: &Name, file: Identity) -> Result<bool, Error> {
     let (folder, wanted) = directory.wanted(name)?;
     let found = match stat_at(&folder.fd, &wanted.disk) {
@@ -139,7 +134,7 @@ pub(super) fn try_child(directory: &OpenFile, name: &Name, usage: Use) -> Result
     let volume = &directory.volume;
     let wanted = Wanted::new(name.as_str());
     let open =
-        |disk: &[u8]| first_in(usage, volume, |flags| volume.fence.open_in(directory.fd(), disk, flags, Wait::OnRoot));
+        |disk: &[u8]| first_of(usage, volume, |flags| volume.fence.open_in(directory.fd(), disk, flags, Wait::OnRoot));
     let (disk, opened) = match open(&wanted.disk) {
         Err(Errno::NOENT) => match try_find(directory, &wanted)? {
             Some(disk) => {
@@ -151,8 +146,8 @@ pub(super) fn try_child(directory: &OpenFile, name: &Name, usage: Use) -> Result
         answer => (wanted.disk, answer),
     };
     match opened {
-        // It has gone, or lies behind a symbolic link.
-        Err(Errno::NOENT | Errno::AGAIN | Errno::LOOP) => Err(Error::WouldBlock),
+        // It has gone.
+        Err(Errno::NOENT | Errno::AGAIN) => Err(Error::WouldBlock),
         Err(errno) => Err(opening(errno)),
         Ok(opened) => {
             let file = whole(file(volume, opened, disk.starts_with(b"."))?, Wait::OnRoot)?;
@@ -180,7 +175,7 @@ pub(super) fn above(directory: &OpenFile, wait: Wait) -> Result<Option<Arc<dyn N
         return Ok(None);
     }
     effort::note(1);
-    let open = |flags| Ok((volume.fence.open_above(directory.fd(), flags, wait)?, ReachedBy::Straight));
+    let open = |flags| volume.fence.open_above(directory.fd(), flags, wait);
     let above = file(volume, open_folder_with(open).map_err(opening)?, false)?;
     // Of all directories the machine's root alone lies in itself; and one that was removed lies nowhere.
     if above.identity == directory.identity || stat(directory.fd()).map_err(error)?.stx_nlink == 0 {

@@ -27,6 +27,8 @@ pub(super) enum Place<'a> {
     Through(String),
     /// A path whose last name is not followed.
     Named(Vec<u8>),
+    /// A symbolic link: nothing is kept with it.
+    Link,
 }
 
 impl Subject<'_> {
@@ -57,6 +59,7 @@ impl Subject<'_> {
             Place::Open(fd) => fstatvfs(fd),
             Place::Through(path) => again(|| statvfs(path.as_str())),
             Place::Named(path) => again(|| statvfs(path.as_slice())),
+            Place::Link => return Err(Error::Unsupported),
         };
         system.map_err(error)
     }
@@ -65,7 +68,7 @@ impl Subject<'_> {
         match &self.place {
             // Where overlayfs has copied the file up meanwhile it has another birth from now on.
             Place::Open(fd) => stat(fd).map(|stat| born(&stat)).map_err(error),
-            Place::Through(_) | Place::Named(_) => Ok(self.born),
+            Place::Through(_) | Place::Named(_) | Place::Link => Ok(self.born),
         }
     }
 

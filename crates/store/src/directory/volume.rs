@@ -16,12 +16,11 @@ use crate::directory::calls::{fstatfs, fstatvfs, linkat, open, openat, readlinka
 use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::error;
 use crate::directory::exclusive::Exclusive;
-use crate::directory::fence::{Fence, ReachedBy, Wait};
+use crate::directory::fence::Fence;
 use crate::directory::keys::Keep;
 use crate::directory::link_counts;
 use crate::directory::mounts::{self, Below};
 use crate::directory::nameless::Nameless;
-use crate::directory::names::is_reserved_on_disk;
 use crate::directory::neighbours::{self, Locks, Making};
 use crate::directory::quota::{self, Growth, Limit, Quota};
 use crate::directory::roots::Root;
@@ -244,27 +243,6 @@ impl Volume {
             && !fstatvfs(fd).is_ok_and(|system| system.f_flag.contains(StatVfsMountFlags::NOATIME))
     }
 
-    /// Opens a path of stored names, separated with `/`; empty for the root. Symbolic links are followed as far as they stay inside, and
-    /// lead nowhere that is kept back from clients: EACCES.
-    pub(super) fn open(&self, path: &[u8], flags: OFlags, wait: Wait) -> Result<OwnedFd, Errno> {
-        self.open_by(path, flags, wait).map(|(fd, _)| fd)
-    }
-
-    /// The same, and how the path led there.
-    pub(super) fn open_by(&self, path: &[u8], flags: OFlags, wait: Wait) -> Result<(OwnedFd, ReachedBy), Errno> {
-        match self.fence.open(path, flags, wait) {
-            Err(Errno::LOOP) => {}
-            answer => return answer.map(|fd| (fd, ReachedBy::Straight)),
-        }
-        let fd = self.fence.open_through_links(path, flags, wait)?;
-        let place = self.path_of(fd.as_fd()).ok_or(Errno::ACCESS)?;
-        if place.split(|byte| *byte == b'/').any(is_reserved_on_disk) {
-            Err(Errno::ACCESS)
-        } else {
-            Ok((fd, ReachedBy::ThroughLinks))
-        }
-    }
-
     /// Where an open directory is now, as a path from the root; `None` where it is not below the root any more.
     pub(super) fn path_of(&self, directory: BorrowedFd<'_>) -> Option<Vec<u8>> {
         self.below_root(&self.place_of(directory)?)
@@ -412,6 +390,7 @@ fn waits_on(magic: u64) -> Waits {
 mod tests {
     use super::*;
     use crate::directory::DirectoryStore;
+    use crate::directory::fence::Wait;
     use crate::directory::file::OpenFile;
     use crate::directory::folder::Reach;
     use crate::directory::node::FileNode;
@@ -499,7 +478,7 @@ mod tests {
         let node = FileNode::open(OpenFile::new(&volume, fd, Reach::Read, false).unwrap());
         assert_eq!(read_without_waiting(&*node), (Err(Error::WouldBlock), Err(Error::WouldBlock)));
         assert_eq!(node.read_at(&mut [0; 4], 0), Ok(4));
-        let own = volume.open(b"file", OFlags::RDONLY | OFlags::NOATIME, Wait::May).unwrap();
+        let own = volume.fence.open(b"file", OFlags::RDONLY | OFlags::NOATIME, Wait::May).unwrap();
         let own = FileNode::open(OpenFile::new(&volume, own, Reach::Read, false).unwrap());
         assert_eq!(read_without_waiting(&*own), (Ok(1), Ok(1)), "others of the volume are read at once");
     }

@@ -1,7 +1,8 @@
 //! From paths to open descriptors.
 //!
 //! A path in stored case is one `openat2` from the root. Where that finds nothing, the names are taken one by one: as
-//! they are first, then in whatever case the directory has them.
+//! they are first, then in whatever case the directory has them. A symbolic link is opened as itself where it is the last
+//! name, and leads nowhere where it is not.
 
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{FileType, Mode, OFlags, Statx};
@@ -10,7 +11,7 @@ use rustix::io::Errno;
 use crate::directory::calls::openat;
 use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::{error, opening};
-use crate::directory::fence::{ReachedBy, Wait};
+use crate::directory::fence::Wait;
 use crate::directory::folder::{Folder, Reach, Reached};
 use crate::directory::names::{Wanted, append_disk, has_stand_ins, is_reserved, to_shown};
 use crate::directory::stat::{born, file_type, identity, stat, stat_at};
@@ -20,6 +21,8 @@ use crate::{Error, Identity, SharePath, Use, effort};
 pub(super) const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY);
 /// A directory that is only passed through.
 const PASSED: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
+/// A symbolic link itself.
+const LINK: OFlags = OFlags::PATH.union(OFlags::NOFOLLOW);
 
 /// How many names a path may have that a thread follows which must not wait, where they are looked for one by one, with some system calls each.
 const NAMES_AT_ONCE_MAX: usize = 16;
@@ -27,10 +30,8 @@ const NAMES_AT_ONCE_MAX: usize = 16;
 /// A name in a directory that exists.
 pub(super) struct Named {
     pub(super) kind: FileType,
-    /// What the name itself leads to: for a symbolic link, the link.
+    /// What the name leads to: for a symbolic link, the link.
     pub(super) own: Identity,
-    /// What clients take it for: for a symbolic link, what it leads to.
-    pub(super) identity: Identity,
     pub(super) links: u32,
     pub(super) born: i128,
 }
@@ -38,9 +39,6 @@ pub(super) struct Named {
 impl Reached {
     /// Goes on to a directory that was opened below this one.
     pub(super) fn take(&mut self, opened: Opened) -> Result<(), Error> {
-        if opened.way == ReachedBy::ThroughLinks {
-            self.way = ReachedBy::ThroughLinks;
-        }
         self.folder = opened.into_folder()?;
         Ok(())
     }
@@ -49,7 +47,7 @@ impl Reached {
 /// Which directories lie on the way to a directory: the root first, the directory itself last. Each is opened in the one above, so that
 /// what that takes grows with the way and not with its square. Ends where one is missing.
 pub(super) fn lineage(volume: &Volume, path: &SharePath) -> Vec<Identity> {
-    let Ok(mut folder) = volume.open(b"", PASSED, Wait::May) else { return Vec::new() };
+    let Ok(mut folder) = volume.fence.open(b"", PASSED, Wait::May) else { return Vec::new() };
     let mut disk = Vec::with_capacity(path.as_str().len());
     let mut found: Vec<_> = stat(&folder).iter().map(identity).collect();
     for name in path.names().take_while(|name| !is_reserved(name)) {
@@ -69,7 +67,7 @@ fn enter(volume: &Volume, above: &OwnedFd, disk: &mut Vec<u8>, name: &str) -> Re
     }
     let start = disk.len();
     append_disk(disk, name);
-    match pass(volume, above, disk, start) {
+    match pass(above, disk, start) {
         Err(Errno::NOENT) => {}
         answer => return answer.map_err(opening),
     }
@@ -78,29 +76,18 @@ fn enter(volume: &Volume, above: &OwnedFd, disk: &mut Vec<u8>, name: &str) -> Re
     let stored = volume.cache.hold(folder.identity).find(&folder, &Wanted::new(name), Wait::May)?;
     disk.truncate(start);
     disk.extend_from_slice(&stored.ok_or(Error::PathNotFound)?);
-    pass(volume, above, disk, start).map_err(opening)
+    pass(above, disk, start).map_err(opening)
 }
 
-/// Opens the directory that a stored path leads to by its last name, which begins at `start` and cannot leave; or, where that is a symbolic
-/// link, from the root. Of those the kernel follows forty in a path at most.
-fn pass(volume: &Volume, above: &OwnedFd, disk: &[u8], start: usize) -> Result<OwnedFd, Errno> {
+/// Opens the directory that a stored path leads to by its last name, which begins at `start` and cannot leave.
+fn pass(above: &OwnedFd, disk: &[u8], start: usize) -> Result<OwnedFd, Errno> {
     effort::note(1);
-    match openat(above, &disk[start..], PASSED | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()) {
-        Err(Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => {}
-        answer => return answer,
-    }
-    volume.open(disk, PASSED, Wait::May)
+    openat(above, &disk[start..], PASSED | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// Opens a stored name in an open directory. A symbolic link is followed as far as the share goes.
+/// Opens a stored name in an open directory, a symbolic link as itself.
 pub(super) fn open_in(volume: &Volume, folder: &Folder<'_>, disk: &[u8], usage: Use) -> Result<Opened, Errno> {
-    match first_in(usage, volume, |flags| volume.fence.open_in(folder.fd.as_fd(), disk, flags, Wait::May)) {
-        Err(Errno::LOOP) => {}
-        answer => return answer,
-    }
-    let path = path_in(volume, folder, disk).ok_or(Errno::LOOP)?;
-    // One that leads nowhere has its name all the same.
-    open(volume, &path, usage, Wait::May).map_err(|errno| if errno == Errno::NOENT { Errno::LOOP } else { errno })
+    first_of(usage, volume, |flags| volume.fence.open_in(folder.fd.as_fd(), disk, flags, Wait::May))
 }
 
 /// Where a name in an open directory is now, as a path from the root.
@@ -114,8 +101,8 @@ pub(super) fn path_in(volume: &Volume, folder: &Folder<'_>, disk: &[u8]) -> Opti
 }
 
 /// What a stored name in a directory leads to.
-pub(super) fn named(volume: &Volume, folder: &Folder<'_>, disk: &[u8]) -> Result<Named, Error> {
-    named_by(volume, folder, disk, &stat_at(&folder.fd, disk).map_err(error)?)
+pub(super) fn named(folder: &Folder<'_>, disk: &[u8]) -> Result<Named, Error> {
+    stat_at(&folder.fd, disk).map(|own| named_by(&own)).map_err(error)
 }
 
 /// The same, and what the name itself leads to, opened to be asked and no more; `None` where it cannot be.
@@ -127,35 +114,22 @@ pub(super) fn named_and_opened(
     match volume.open_name(&folder.fd, disk) {
         Ok(file) => {
             let own = stat(&file).map_err(error)?;
-            Ok((named_by(volume, folder, disk, &own)?, Some(file)))
+            Ok((named_by(&own), Some(file)))
         }
         Err(Errno::NOENT) => Err(Error::NotFound),
-        Err(_) => Ok((named(volume, folder, disk)?, None)),
+        Err(_) => Ok((named(folder, disk)?, None)),
     }
 }
 
 /// The same of a name that leads to `own`.
-fn named_by(volume: &Volume, folder: &Folder<'_>, disk: &[u8], own: &Statx) -> Result<Named, Error> {
-    let kind = file_type(own);
-    let mut target = identity(own);
-    if kind == FileType::Symlink {
-        let path = path_in(volume, folder, disk).ok_or(Error::Denied)?;
-        let fd = volume.open(&path, OFlags::PATH, Wait::May).map_err(|_| Error::Denied)?;
-        target = identity(&stat(fd).map_err(error)?);
-    }
-    Ok(Named { kind, own: identity(own), identity: target, links: own.stx_nlink, born: born(own) })
+fn named_by(own: &Statx) -> Named {
+    Named { kind: file_type(own), own: identity(own), links: own.stx_nlink, born: born(own) }
 }
 
-/// A symbolic link, then, that leads nowhere.
-pub(super) fn is_link(folder: &Folder<'_>, disk: &[u8]) -> bool {
-    stat_at(&folder.fd, disk).is_ok_and(|stat| file_type(&stat) == FileType::Symlink)
-}
-
-/// What was opened, for what, and how its path led there.
+/// What was opened, and for what.
 pub(super) struct Opened {
     pub(super) fd: OwnedFd,
     pub(super) reach: Reach,
-    pub(super) way: ReachedBy,
 }
 
 impl Opened {
@@ -165,29 +139,22 @@ impl Opened {
     }
 }
 
+/// Opens what a path from the root leads to, a symbolic link as itself; ELOOP where one is on the way.
 pub(super) fn open(volume: &Volume, disk: &[u8], usage: Use, wait: Wait) -> Result<Opened, Errno> {
-    first_of(usage, volume, |flags| volume.open_by(disk, flags, wait))
+    first_of(usage, volume, |flags| volume.fence.open(disk, flags, wait))
 }
 
-/// The same by a name that is no symbolic link.
-pub(super) fn first_in(
+/// Opens for a use, or for as much of it as there is.
+pub(super) fn first_of(
     usage: Use,
     volume: &Volume,
     open: impl Fn(OFlags) -> Result<OwnedFd, Errno>,
 ) -> Result<Opened, Errno> {
-    first_of(usage, volume, |flags| open(flags).map(|fd| (fd, ReachedBy::Straight)))
-}
-
-/// Opens for a use, or for as much of it as there is.
-fn first_of(
-    usage: Use,
-    volume: &Volume,
-    open: impl Fn(OFlags) -> Result<(OwnedFd, ReachedBy), Errno>,
-) -> Result<Opened, Errno> {
     let mut last = Errno::ACCESS;
     for (flags, reach) in attempts(usage, volume.read_only) {
         match volume.open_unmarked(*flags, &open) {
-            Ok((fd, way)) => return Ok(Opened { fd, reach: *reach, way }),
+            Ok(fd) => return Ok(Opened { fd, reach: *reach }),
+            Err(Errno::LOOP) => return open(LINK).map(|fd| Opened { fd, reach: Reach::Path }),
             Err(errno) if is_worth_another(errno) => last = errno,
             Err(errno) => return Err(errno),
         }
@@ -216,12 +183,9 @@ fn is_worth_another(errno: Errno) -> bool {
 pub(super) fn folder(volume: &Volume, path: &SharePath, wait: Wait) -> Result<Reached, Error> {
     let disk = disk_path(path);
     match open_folder(volume, &disk, wait) {
-        Ok(opened) => {
-            let way = opened.way;
-            Ok(Reached { folder: opened.into_folder()?, disk, path: canonical(path), way })
-        }
+        Ok(opened) => Ok(Reached { folder: opened.into_folder()?, disk, path: canonical(path) }),
         Err(Errno::NOENT) => folder_by_names(volume, path, wait),
-        Err(errno) => Err(opening(errno)),
+        Err(errno) => Err(passing(errno)),
     }
 }
 
@@ -236,7 +200,7 @@ fn folder_by_names(volume: &Volume, path: &SharePath, wait: Wait) -> Result<Reac
         return Err(Error::Gone);
     }
     let names: Vec<&str> = path.names().collect();
-    let mut reached = Reached { folder: root, disk: Vec::new(), path: SharePath::root(), way: ReachedBy::Straight };
+    let mut reached = Reached { folder: root, disk: Vec::new(), path: SharePath::root() };
     let (mut done, mut run_max) = (0, 1);
     while let Some(left) = names.get(done..).filter(|left| !left.is_empty()) {
         let run = left.get(..run_max).unwrap_or(left);
@@ -253,7 +217,7 @@ fn folder_by_names(volume: &Volume, path: &SharePath, wait: Wait) -> Result<Reac
                 enter_by_name(volume, &mut reached, &Wanted::new(left[0]), wait)?;
                 (done, run_max) = (done + 1, 1);
             }
-            Err(errno) => return Err(opening(errno)),
+            Err(errno) => return Err(passing(errno)),
         }
     }
     Ok(reached)
@@ -265,31 +229,31 @@ fn enter_by_name(volume: &Volume, reached: &mut Reached, wanted: &Wanted, wait: 
     let disk = stored.ok_or(Error::PathNotFound)?;
     let opened = step(volume, reached, &disk, wait).map_err(|errno| match errno {
         Errno::NOENT => Error::PathNotFound,
-        other => opening(other),
+        other => passing(other),
     })?;
     reached.enter(&disk, &to_shown(&disk));
     reached.take(opened)?;
     Ok(())
 }
 
-/// Opens what lies below a directory: from there, which cannot leave, or, where a single name is a symbolic link, from the root. ELOOP for a
-/// link among several names.
+/// Opens what lies below a directory. ELOOP where a symbolic link is among the names.
 fn step(volume: &Volume, from: &Reached, disk: &[u8], wait: Wait) -> Result<Opened, Errno> {
-    let open = |flags| Ok((volume.fence.open_in(from.fd.as_fd(), disk, flags, wait)?, ReachedBy::Straight));
-    match open_folder_with(open) {
-        Err(Errno::LOOP) if !disk.contains(&b'/') => open_folder(volume, &from.disk_path(disk), wait),
-        answer => answer,
-    }
+    open_folder_with(|flags| volume.fence.open_in(from.fd.as_fd(), disk, flags, wait))
+}
+
+/// What it means that a directory on the way was not opened.
+pub(super) fn passing(errno: Errno) -> Error {
+    if errno == Errno::LOOP { Error::Link } else { opening(errno) }
 }
 
 /// Opens a directory by its path from the root.
 pub(super) fn open_folder(volume: &Volume, disk: &[u8], wait: Wait) -> Result<Opened, Errno> {
-    open_folder_with(|flags| volume.open_by(disk, flags, wait))
+    open_folder_with(|flags| volume.fence.open(disk, flags, wait))
 }
 
 /// Opens a directory to read it, or, where we may not, to pass through it.
-pub(super) fn open_folder_with(open: impl Fn(OFlags) -> Result<(OwnedFd, ReachedBy), Errno>) -> Result<Opened, Errno> {
-    let opened = |((fd, way), reach)| Opened { fd, reach, way };
+pub(super) fn open_folder_with(open: impl Fn(OFlags) -> Result<OwnedFd, Errno>) -> Result<Opened, Errno> {
+    let opened = |(fd, reach)| Opened { fd, reach };
     match open(FOLDER) {
         Err(Errno::ACCESS) => open(FOLDER | OFlags::PATH).map(|found| opened((found, Reach::Path))),
         answer => answer.map(|found| opened((found, Reach::Read))),

@@ -64,6 +64,7 @@ impl Subject<'_> {
                 Place::Open(fd) => fgetxattr(fd, key, &mut *buffer),
                 Place::Through(path) => getxattr(path.as_str(), key, &mut *buffer),
                 Place::Named(path) => lgetxattr(path.as_slice(), key, &mut *buffer),
+                Place::Link => Err(Errno::NODATA),
             }
         });
         answer.unwrap_or_else(|| self.load_beside(key, buffer))
@@ -107,6 +108,7 @@ impl Subject<'_> {
                 Place::Open(fd) => fsetxattr(fd, key, value, none),
                 Place::Through(path) => setxattr(path.as_str(), key, value, none),
                 Place::Named(path) => lsetxattr(path.as_slice(), key, value, none),
+                Place::Link => Err(Errno::OPNOTSUPP),
             }
         });
         let saved = match answer {
@@ -152,6 +154,7 @@ impl Subject<'_> {
             Place::Open(fd) => fremovexattr(fd, key),
             Place::Through(path) => removexattr(path.as_str(), key),
             Place::Named(path) => lremovexattr(path.as_slice(), key),
+            Place::Link => Err(Errno::NODATA),
         });
         let erased = answer.unwrap_or_else(|| self.erase_beside(key));
         self.note_set();
@@ -181,7 +184,7 @@ impl Subject<'_> {
         };
         let keys = list.split(|byte| *byte == 0).filter_map(|key| std::str::from_utf8(key).ok());
         let mut keys: Vec<String> = keys.filter(|key| !key.is_empty()).map(str::to_owned).collect();
-        if self.is_mounted() {
+        if self.is_beside() {
             keys.extend(self.keys_beside()?);
         }
         Ok(keys)
@@ -189,7 +192,7 @@ impl Subject<'_> {
 
     /// True where what is kept with it may lie in a folder of its own.
     pub(super) fn is_beside(&self) -> bool {
-        self.volume.keep == Keep::Beside || self.is_mounted()
+        !matches!(self.place, Place::Link) && (self.volume.keep == Keep::Beside || self.is_mounted())
     }
 
     fn list(&self, buffer: &mut [u8]) -> Option<Result<usize, Errno>> {
@@ -197,6 +200,7 @@ impl Subject<'_> {
             Place::Open(fd) => flistxattr(fd, &mut *buffer),
             Place::Through(path) => listxattr(path.as_str(), &mut *buffer),
             Place::Named(path) => llistxattr(path.as_slice(), &mut *buffer),
+            Place::Link => Ok(0),
         })
     }
 
@@ -239,6 +243,7 @@ impl Subject<'_> {
             Place::Open(fd) => stat(fd),
             Place::Through(path) => statx(CWD, path.as_str(), AtFlags::empty(), StatxFlags::BASIC_STATS),
             Place::Named(path) => statx(CWD, path.as_slice(), AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS),
+            Place::Link => return,
         };
         if let Ok(stat) = stat {
             nameless.settle(self.identity, stat.stx_blocks * BLOCK_BYTES);
@@ -251,6 +256,9 @@ impl Subject<'_> {
 
     /// Asks the file's own file system; `None` where it keeps no extended attributes, or is not to be asked.
     fn in_attributes<T>(&self, mut ask: impl FnMut(&Place<'_>) -> Result<T, Errno>) -> Option<Result<T, Errno>> {
+        if matches!(self.place, Place::Link) {
+            return Some(ask(&Place::Link));
+        }
         match self.volume.keep {
             Keep::Beside => None,
             Keep::InAttributes => match again(|| ask(&self.place)) {

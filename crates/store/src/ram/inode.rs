@@ -17,6 +17,9 @@ const NODE_BYTES: u64 = shared_bytes(size_of::<Inode>()) + DATA_BYTES;
 /// What data costs that there is none of.
 const DATA_BYTES: u64 = shared_bytes(size_of::<RwLock<Pages>>());
 
+/// The attribute that a symbolic link has.
+const ARCHIVE: u32 = 0x20;
+
 /// A file or directory.
 pub(super) struct Inode {
     pub(super) identity: Identity,
@@ -36,6 +39,8 @@ pub(super) struct Inode {
     pub(super) names: RwLock<Names>,
     /// What is kept beside the data.
     pub(super) extras: RwLock<Extras>,
+    /// Of a symbolic link: where it leads.
+    pub(super) target: Option<Box<str>>,
     _charge: Charge,
 }
 
@@ -214,20 +219,38 @@ impl Inode {
     ) -> Result<Arc<Self>, Error> {
         let security_bytes = new.security.map_or(0, |descriptor| heap_bytes(descriptor.len()));
         let charges = (Charge::new(&disk.ledger, NODE_BYTES)?, Charge::new(&disk.ledger, security_bytes)?);
-        Ok(Self::with_charges(charges, disk, (identity, waits), new))
+        Ok(Self::with_charges(charges, disk, (identity, waits), (new, None)))
+    }
+
+    /// A symbolic link without a name.
+    pub(super) fn link_to(
+        disk: &Arc<Disk>,
+        identity: Identity,
+        waits: Waits,
+        target: &str,
+    ) -> Result<Arc<Self>, Error> {
+        let charge = Charge::new(&disk.ledger, NODE_BYTES + heap_bytes(target.len()))?;
+        let new = NewNode { kind: Kind::File, attributes: ARCHIVE, security: None, owner: None };
+        let charges = (charge, Charge::none(&disk.ledger));
+        Ok(Self::with_charges(charges, disk, (identity, waits), (new, Some(target.into()))))
     }
 
     /// The root, which costs nothing.
     pub(super) fn root(disk: &Arc<Disk>, identity: Identity, waits: Waits) -> Arc<Self> {
         let new = NewNode { kind: Kind::Directory, attributes: 0, security: None, owner: None };
-        Self::with_charges((Charge::none(&disk.ledger), Charge::none(&disk.ledger)), disk, (identity, waits), new)
+        Self::with_charges(
+            (Charge::none(&disk.ledger), Charge::none(&disk.ledger)),
+            disk,
+            (identity, waits),
+            (new, None),
+        )
     }
 
     fn with_charges(
         (own, extras): (Charge, Charge),
         disk: &Arc<Disk>,
         (identity, waits): (Identity, Waits),
-        new: NewNode<'_>,
+        (new, target): (NewNode<'_>, Option<Box<str>>),
     ) -> Arc<Self> {
         let now = Time::now().0;
         let data = Arc::new(RwLock::new(Pages::new(own.ledger())));
@@ -251,6 +274,7 @@ impl Inode {
             data,
             names: RwLock::default(),
             extras: RwLock::new(extras),
+            target,
             _charge: own,
         })
     }
@@ -259,6 +283,7 @@ impl Inode {
     pub(super) fn metadata(&self, kind: Kind, length: u64, allocated: u64) -> Metadata {
         Metadata {
             kind,
+            is_link: self.target.is_some(),
             identity: self.identity,
             attributes: self.attributes.load(Ordering::Relaxed),
             creation: Time(self.creation.load(Ordering::Relaxed)),
@@ -320,8 +345,13 @@ impl Inode {
                 let names = self.names.read();
                 Ok(names.children.get(folded).map(|child| (child.name.clone(), Arc::clone(&child.inode))))
             }
-            Kind::File | Kind::Stream => Err(Error::NotDirectory),
+            Kind::File | Kind::Stream => Err(self.is_no_directory()),
         }
+    }
+
+    /// What it means that it stands on the way to something.
+    pub(super) fn is_no_directory(&self) -> Error {
+        if self.target.is_some() { Error::Link } else { Error::NotDirectory }
     }
 }
 

@@ -156,7 +156,7 @@ impl RamStore {
         }
         match inode.kind {
             Kind::Directory => Ok((inode, stored)),
-            Kind::File | Kind::Stream => Err(Error::NotDirectory),
+            Kind::File | Kind::Stream => Err(inode.is_no_directory()),
         }
     }
 

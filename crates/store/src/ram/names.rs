@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use crate::ram::inode::{Child, Inode};
 use crate::ram::ledger::Ledger;
-use crate::{Error, Identity, Kind, Name, NewNode, Replace, Waits, fold};
+use crate::{Error, Identity, Kind, Name, NewNode, Replace, Replacement, Waits, fold};
 
 /// Names of a file, as on NTFS.
 const LINKS_MAX: u32 = 1_024;
@@ -92,6 +92,46 @@ pub(super) fn rename(
     Ok(())
 }
 
+/// The longest target of a symbolic link, in bytes: what the kernel takes in a folder.
+const TARGET_BYTES_MAX: usize = 4_095;
+
+/// Has something else take the place of what has the name.
+pub(super) fn replace_with(
+    directory: &Arc<Inode>,
+    name: &Name,
+    expected: Identity,
+    new: Replacement<'_>,
+) -> Result<Arc<Inode>, Error> {
+    let disk = &directory.disk;
+    let made = match new {
+        Replacement::Link(target) if target.is_empty() || target.contains('\0') => return Err(Error::Invalid),
+        Replacement::Link(target) if target.len() > TARGET_BYTES_MAX => return Err(Error::NameInvalid),
+        Replacement::Link(target) => Inode::link_to(disk, disk.new_identity(), directory.waits, target)?,
+        Replacement::File => {
+            let new = NewNode { kind: Kind::File, attributes: 0, security: None, owner: None };
+            Inode::new(disk, disk.new_identity(), directory.waits, new)?
+        }
+    };
+    // What is replaced is freed once the lock is let go of, which is done first.
+    let _replaced;
+    let _changing = disk.structure.lock();
+    let folded = fold(name.as_str());
+    let taken = find(directory, &folded, expected)?;
+    let spelled = directory.child(&folded)?.map_or_else(|| name.clone(), |(name, _)| name);
+    if taken.data.read().length() > 0 || !taken.names.read().children.is_empty() {
+        return Err(Error::NotEmpty);
+    }
+    if taken.links() > 1 {
+        return Err(Error::TooManyLinks);
+    }
+    let child = Child::new(&spelled, &made)?;
+    taken.names.write().removed = taken.kind == Kind::Directory;
+    _replaced = directory.names.write().children.insert(folded.into_boxed_str(), child);
+    taken.unlink();
+    directory.written();
+    Ok(made)
+}
+
 /// Gives a file the name `new` in `to`, too.
 pub(super) fn link(inode: &Arc<Inode>, (to, new): (&Arc<Inode>, &Name), replace: Replace) -> Result<(), Error> {
     check_directory(to)?;
@@ -135,7 +175,7 @@ pub(super) fn remove(directory: &Arc<Inode>, name: &Name, expected: Identity) ->
 }
 
 fn check_directory(inode: &Inode) -> Result<(), Error> {
-    if inode.kind == Kind::Directory { Ok(()) } else { Err(Error::NotDirectory) }
+    if inode.kind == Kind::Directory { Ok(()) } else { Err(inode.is_no_directory()) }
 }
 
 fn check_disk(one: &Inode, other: &Inode) -> Result<(), Error> {

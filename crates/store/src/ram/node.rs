@@ -11,8 +11,8 @@ use crate::ram::pages::Pages;
 use crate::ram::{ROOT_FILE, names};
 use crate::{
     Changes, ChooseOffset, Cursor, Destination, Entry, Error, Extents, Extras, Failed, Identity, Keeping, Kind,
-    Metadata, Name, NamedNode, Names, NewNode, Node, Renewal, Replace, Seen, Take, Use, Waits, copy, effort, fold,
-    waiting,
+    Metadata, Name, NamedNode, Names, NewNode, Node, Renewal, Replace, Replacement, Seen, Take, Use, Waits, copy,
+    effort, fold, waiting,
 };
 
 /// The most names that are shown in one go.
@@ -67,6 +67,7 @@ impl RamNode {
     fn data(&self) -> Result<&RwLock<Pages>, Error> {
         match self.kind {
             Kind::Directory => Err(Error::IsDirectory),
+            Kind::File if self.inode.target.is_some() => Err(Error::Denied),
             Kind::File | Kind::Stream => Ok(&self.data),
         }
     }
@@ -112,12 +113,16 @@ impl Node for RamNode {
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
         self.inode.may_wait("read_at");
+        if self.inode.target.is_some() {
+            return Ok(0);
+        }
         Ok(self.data()?.read().read(buffer, offset))
     }
 
     fn try_read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Error> {
         match self.inode.waits {
             // Of a disk it is all in memory.
+            Waits::Never | Waits::ForData if self.inode.target.is_some() => Ok(0),
             Waits::Never | Waits::ForData => Ok(self.data()?.read().read(buffer, offset)),
             Waits::Always => Err(Error::WouldBlock),
         }
@@ -225,6 +230,13 @@ impl Node for RamNode {
         }
     }
 
+    fn target(&self) -> Result<Option<String>, Error> {
+        if self.inode.target.is_some() && self.inode.waits != Waits::Never && !waiting::is_allowed() {
+            return Err(Error::WouldBlock);
+        }
+        Ok(self.inode.target.as_deref().filter(|_| self.kind == Kind::File).map(str::to_owned))
+    }
+
     fn above(&self) -> Result<Option<Arc<dyn Node>>, Error> {
         if self.kind != Kind::Directory {
             return Err(Error::NotDirectory);
@@ -257,7 +269,7 @@ impl Node for RamNode {
 
     fn renew(&self, new: &Renewal<'_>) -> Result<(), Failed> {
         self.inode.may_wait("renew");
-        if self.kind != Kind::File {
+        if self.kind != Kind::File || self.inode.target.is_some() {
             return Err(Failed::untouched(Error::Invalid));
         }
         let mut extras = self.inode.extras.write();
@@ -345,6 +357,11 @@ impl Names for RamNode {
     fn create(&self, name: &Name, new: NewNode<'_>) -> Result<Arc<dyn Node>, Error> {
         self.inode.may_wait("create");
         names::create(&self.inode, name, new, self.inode.waits).map(|inode| RamNode::open(&inode))
+    }
+
+    fn replace_with(&self, name: &Name, expected: Identity, new: Replacement<'_>) -> Result<Arc<dyn Node>, Error> {
+        self.inode.may_wait("replace_with");
+        names::replace_with(&self.inode, name, expected, new).map(|inode| RamNode::open(&inode))
     }
 
     fn rename(&self, name: &Name, expected: Identity, to: Destination<'_>, replace: Replace) -> Result<(), Error> {

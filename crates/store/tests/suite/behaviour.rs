@@ -4,7 +4,8 @@ use std::ops::ControlFlow;
 
 use crate::common::*;
 use store::{
-    AttributeChange, Changes, Cursor, Error, Extent, Extents, Kind, NewNode, Node, Replace, Resolved, Time, Use,
+    AttributeChange, Changes, Cursor, Error, Extent, Extents, Kind, Name, NewNode, Node, Replace, Replacement,
+    Resolved, Time, Use,
 };
 
 behaviours! {
@@ -20,6 +21,7 @@ behaviours! {
     length_changes_cut_and_fill_with_zeros
     space_cuts_data_that_is_longer_and_no_other
     an_offset_out_of_reach_is_an_error
+    a_symbolic_link_is_a_file_that_says_where_it_leads
     directories_hold_no_data
     zeroed_ranges_read_as_zeros
     extents_cover_the_data
@@ -540,7 +542,39 @@ fn a_directory_tells_in_which_it_lies(disk: &Disk) {
     assert_eq!(above(&*inner), Ok(Some(root.identity())));
     disk.remove("inner").unwrap();
     assert_eq!(above(&*inner), Err(Error::Gone));
-    assert!(!file.is_behind_link());
+    assert_eq!(file.target(), Ok(None));
+}
+
+fn a_symbolic_link_is_a_file_that_says_where_it_leads(disk: &Disk) {
+    disk.directory("d");
+    disk.file("d\\file", b"");
+    let directory = disk.node("d");
+    let names = directory.names().unwrap();
+    let name = Name::new("FILE").unwrap();
+    let put = |new: Replacement<'_>| names.replace_with(&name, disk.node("d\\file").identity(), new);
+    let link = put(Replacement::Link("../x/y")).unwrap();
+    assert_eq!(disk.names("d"), ["file"], "its name is spelled as before");
+    for node in [link, disk.node("d\\file"), disk.node("D\\File")] {
+        let known = node.metadata().unwrap();
+        assert_eq!((known.is_link, known.kind, known.length), (true, Kind::File, 0));
+        assert_eq!(node.target(), Ok(Some("../x/y".into())));
+        assert_eq!((read_all(&*node), node.write_at(b"x", 0)), (Vec::new(), Err(Error::Denied)));
+    }
+    assert!(entry_metadata(&*directory, "file").unwrap().is_link);
+    for below in ["d\\file\\x", "d\\FILE\\x\\y"] {
+        assert_eq!(disk.find(below).err(), Some(Error::Link), "{below}");
+        let found = disk.store.link_on(&path(below)).unwrap().unwrap();
+        assert_eq!((found.path.as_str().to_owned(), found.target), ("d\\file".to_owned(), "../x/y".to_owned()));
+    }
+    assert_eq!(disk.store.create(&path("d\\file\\x"), new(Kind::File)).err(), Some(Error::Link));
+    let stale = put(Replacement::Link("other")).unwrap().identity();
+    assert_eq!(put(Replacement::File).unwrap().target(), Ok(None));
+    assert_eq!(names.replace_with(&name, stale, Replacement::File).err(), Some(Error::NotFound));
+    disk.find_for("d\\file", Use::ReadWrite).unwrap().0.write_at(b"data", 0).unwrap();
+    assert_eq!(put(Replacement::Link("x")).err(), Some(Error::NotEmpty));
+    assert_eq!(read_all(&*disk.node("d\\file")), b"data");
+    assert_eq!(put(Replacement::Link("")).err(), Some(Error::Invalid));
+    assert_eq!(put(Replacement::Link(&"x".repeat(4_096))).err(), Some(Error::NameInvalid));
 }
 
 fn a_link_is_the_same_file(disk: &Disk) {

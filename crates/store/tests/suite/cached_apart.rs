@@ -106,7 +106,7 @@ fn a_shares_root_lies_in_nothing_though_another_share_has_it_as_a_directory() {
 }
 
 #[test]
-fn a_link_out_of_a_share_leads_nowhere_though_another_share_may_follow_it() {
+fn a_link_out_of_a_share_is_itself_though_another_share_has_what_it_leads_to() {
     let (place, outer, inner) = nested();
     fs::write(place.path().join("secret"), "0123456789").unwrap();
     symlink("../secret", place.path().join("b/link")).unwrap();
@@ -147,8 +147,8 @@ fn a_path_follows_no_link_out_of_a_share_in_a_directory_that_another_share_keeps
     let (outer, inner) = (behind(&known, place.path(), options()), behind(&known, &place.path().join("b"), options()));
     drop(found(&inner, "", Use::Read));
     (0..3).for_each(|_| drop(found(&outer, "b", Use::Read)));
-    let opened = inner.resolve(&path("link"), Use::Read).map(drop);
-    assert_eq!(opened, Err(Error::Denied));
+    let opened = inner.resolve(&path("link"), Use::Read).unwrap();
+    assert!(matches!(opened, Resolved::Found { node, .. } if node.metadata().unwrap().is_link));
 }
 
 #[test]

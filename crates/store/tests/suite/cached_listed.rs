@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
-use store::{Belief, Error, Kind, Known, Metadata, NewNode, Node, Store, Time, Use};
+use store::{Belief, Error, Kind, Known, Metadata, Name, NewNode, Node, Replacement, Store, Time, Use};
 use tempfile::TempDir;
 
 use crate::common::{all_entries, behind, bounds, counted_far_away, listed, memory, open, path};
@@ -172,28 +172,51 @@ fn what_the_server_writes_is_told_at_once_and_kept_again_afterwards() {
 }
 
 #[test]
-fn links_are_followed_each_time_and_what_they_hide_is_shown_when_it_is_there() {
+fn links_are_told_as_they_are_and_what_takes_their_place() {
     let place = folder();
     let at = |name: &str| place.path().join(name);
     fs::write(at("one"), "1").unwrap();
-    fs::write(at("two"), "22").unwrap();
     symlink("../one", at("d/link")).unwrap();
     symlink("../nothing", at("d/loose")).unwrap();
     let store = behind(&Known::new(bounds(4 << 20)), place.path());
-    let length =
-        |name: &str| listed(&store).into_iter().find(|(listed, _)| listed == name).map(|(_, known)| known.length);
-    (0..4).for_each(|_| assert_eq!((length("link"), length("loose")), (Some(1), None)));
-    fs::write(at("one"), "four").unwrap();
-    fs::write(at("nothing"), "something").unwrap();
-    assert_eq!((length("link"), length("loose")), (Some(4), Some(9)));
-    fs::remove_file(at("nothing")).unwrap();
-    assert_eq!(length("loose"), None);
+    let told = |name: &str| {
+        let known = listed(&store).into_iter().find(|(listed, _)| listed == name).map(|(_, known)| known);
+        let target = open(&store, &format!("d\\{name}"), Use::Metadata).target().unwrap();
+        known.map(|known| (known.is_link, known.length, target))
+    };
+    let link = |target: &str| Some((true, 0, Some(target.to_owned())));
+    (0..4).for_each(|_| assert_eq!((told("link"), told("loose")), (link("../one"), link("../nothing"))));
     fs::remove_file(at("d/link")).unwrap();
     symlink("../two", at("d/link")).unwrap();
-    assert_eq!(length("link"), Some(2));
+    (0..3).for_each(|_| assert_eq!(told("link"), link("../two")));
     fs::remove_file(at("d/link")).unwrap();
     fs::write(at("d/link"), "a file").unwrap();
-    (0..3).for_each(|_| assert_eq!(length("link"), Some(6)));
+    (0..3).for_each(|_| assert_eq!(told("link"), Some((false, 6, None))));
+    fs::remove_file(at("d/link")).unwrap();
+    symlink("again", at("d/link")).unwrap();
+    (0..3).for_each(|_| assert_eq!(told("link"), link("again")));
+}
+
+#[test]
+fn a_link_that_takes_the_place_of_what_is_known_is_seen_at_once() {
+    let place = folder();
+    let store = behind(&Known::new(bounds(4 << 20)), place.path());
+    fs::write(place.path().join("d/file 1"), "").unwrap();
+    (0..4).for_each(|_| drop(open(&store, "d\\file 1", Use::Read)));
+    let directory = open(&store, "d", Use::Read);
+    let name = Name::new("file 1").unwrap();
+    let mut identity = open(&store, "d\\file 1", Use::Read).identity();
+    for target in ["one", "two"] {
+        let link = directory.names().unwrap().replace_with(&name, identity, Replacement::Link(target)).unwrap();
+        identity = link.identity();
+        for node in [link, open(&store, "d\\file 1", Use::Read), open(&store, "d\\FILE 1", Use::Read)] {
+            assert_eq!((node.target(), node.identity()), (Ok(Some(target.to_owned())), identity));
+        }
+        assert!(listed(&store).iter().any(|(name, known)| name == "file 1" && known.is_link));
+    }
+    directory.names().unwrap().replace_with(&name, identity, Replacement::File).unwrap();
+    assert!(listed(&store).iter().any(|(name, known)| name == "file 1" && !known.is_link));
+    assert_eq!(open(&store, "d\\file 1", Use::Read).target(), Ok(None));
 }
 
 #[test]

@@ -100,10 +100,7 @@ fn what_others_do(place: &Path, told: impl Fn(&str, &[(&str, u64, u32)])) {
     fs::hard_link(d("b"), o("y")).unwrap();
     fs::remove_file(d("b")).unwrap();
     symlink("../o/y", d("b")).unwrap();
-    told("a link to what had the name", &[("b", 3, 1)]);
-    fs::rename(place.join("o"), place.join("aside")).unwrap();
-    told("a link to nothing", &[]);
-    fs::rename(place.join("aside"), place.join("o")).unwrap();
+    told("a link to what had the name", &[("b", 0, 1)]);
     fs::remove_file(d("b")).unwrap();
     fs::remove_file(o("y")).unwrap();
     told("all removed", &[]);

@@ -7,64 +7,59 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::common::*;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
-use store::{DirectoryOptions, DirectoryStore, Error, Kind, Name, Replace, Resolved, Use};
+use store::{
+    AttributeChange, Changes, DirectoryOptions, DirectoryStore, Error, Kind, Name, Replace, Replacement, Time, Use,
+};
 
 fn make_fifo(path: &Path) {
     mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
 }
 
 #[test]
-fn links_that_lead_outside_are_denied() {
-    let disk = directory();
-    let outside = tempfile::tempdir().unwrap();
-    fs::write(outside.path().join("secret"), "secret").unwrap();
-    let root = disk.folder();
-    symlink(outside.path(), root.join("absolute")).unwrap();
-    symlink(outside.path().join("secret"), root.join("file")).unwrap();
-    symlink("../", root.join("up")).unwrap();
-    symlink("/proc/self/root", root.join("magic")).unwrap();
-    symlink("circle", root.join("circle")).unwrap();
-    symlink("nowhere", root.join("dangling")).unwrap();
-    for name in ["absolute", "file", "up", "magic", "circle", "dangling", "ABSOLUTE", "absolute\\secret", "UP\\x"] {
-        for usage in [Use::Metadata, Use::Read, Use::ReadWrite] {
-            assert_eq!(disk.find_for(name, usage).err(), Some(Error::Denied), "{name}");
-        }
-    }
-    for name in ["absolute\\new", "up\\new", "magic\\new", "Absolute\\NEW"] {
-        assert_eq!(disk.store.create(&path(name), new(Kind::File)).err(), Some(Error::Denied), "{name}");
-        let file = disk.file("own", b"");
-        let identity = file.identity();
-        assert_eq!(disk.store.rename(&path("own"), &path(name), identity, Replace::Yes), Err(Error::Denied));
-        assert_eq!(disk.store.link(&path("own"), &path(name), identity, Replace::Yes), Err(Error::Denied));
-        assert_eq!(disk.store.remove(&path(name), identity), Err(Error::Denied));
-        disk.remove("own").unwrap();
-    }
-    assert_eq!(disk.store.create(&path("dangling"), new(Kind::File)).err(), Some(Error::Exists));
-    assert!(disk.names("").is_empty());
-    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
-}
-
-#[test]
-fn what_is_behind_a_link_says_so() {
+fn links_are_not_followed_wherever_they_lead() {
     for disk in [directory(), memory_directory()] {
-        disk.directory("folder");
-        disk.file("folder\\file", b"");
-        symlink("folder", disk.folder().join("way")).unwrap();
-        symlink("folder/file", disk.folder().join("link")).unwrap();
-        for straight in ["", "folder", "folder\\file", "FOLDER\\File"] {
-            assert!(!disk.node(straight).is_behind_link(), "{straight}");
+        let outside = tempfile::tempdir().unwrap();
+        fs::write(outside.path().join("secret"), "secret").unwrap();
+        let root = disk.folder();
+        disk.directory("inside");
+        symlink(outside.path(), root.join("absolute")).unwrap();
+        symlink(outside.path().join("secret"), root.join("file")).unwrap();
+        symlink("../", root.join("up")).unwrap();
+        symlink("/proc/self/root", root.join("magic")).unwrap();
+        symlink("circle", root.join("circle")).unwrap();
+        symlink("nowhere", root.join("dangling")).unwrap();
+        symlink("inside", root.join("in")).unwrap();
+        let links = ["absolute", "file", "up", "magic", "circle", "dangling", "in"];
+        for name in links.into_iter().chain(["ABSOLUTE", "In"]) {
+            for usage in [Use::Metadata, Use::Read, Use::ReadWrite] {
+                let (node, _) = disk.find_for(name, usage).unwrap();
+                let known = node.metadata().unwrap();
+                assert!(known.is_link && known.kind == Kind::File && known.length == 0, "{name}");
+                assert_eq!(read_all(&*node), b"", "{name}");
+                assert_eq!(node.write_at(b"x", 0), Err(Error::Denied), "{name}");
+                assert_eq!(node.set_length(1), Err(Error::Denied), "{name}");
+            }
+            assert_eq!(disk.store.create(&path(name), new(Kind::File)).err(), Some(Error::Exists), "{name}");
         }
-        for behind in ["way", "WAY", "way\\file", "Way\\FILE", "link", "LINK"] {
-            assert!(disk.node(behind).is_behind_link(), "{behind}");
+        for name in
+            ["absolute\\new", "absolute\\secret", "up\\new", "magic\\etc\\x", "Absolute\\NEW", "in\\new", "IN\\x\\y"]
+        {
+            for usage in [Use::Metadata, Use::Read, Use::ReadWrite] {
+                assert_eq!(disk.find_for(name, usage).err(), Some(Error::Link), "{name}");
+            }
+            assert_eq!(disk.store.create(&path(name), new(Kind::File)).err(), Some(Error::Link), "{name}");
+            let file = disk.file("own", b"");
+            let identity = file.identity();
+            assert_eq!(disk.store.rename(&path("own"), &path(name), identity, Replace::Yes), Err(Error::Link));
+            assert_eq!(disk.store.link(&path("own"), &path(name), identity, Replace::Yes), Err(Error::Link));
+            assert_eq!(disk.store.remove(&path(name), identity), Err(Error::Link));
+            disk.remove("own").unwrap();
         }
-        for (missing, is_behind) in [("folder\\new", false), ("way\\new", true), ("WAY\\new", true)] {
-            let found = disk.store.resolve(&path(missing), Use::Metadata).unwrap();
-            assert!(matches!(found, Resolved::Missing { parent, .. } if parent.is_behind_link() == is_behind));
-        }
-        let child = |name: &str| {
-            disk.node("").names().unwrap().child(&Name::new(name).unwrap(), Use::Metadata).unwrap().unwrap().1
-        };
-        assert!(child("link").is_behind_link() && !child("folder").is_behind_link());
+        let mut names: Vec<&str> = links.into_iter().chain(["inside"]).collect();
+        names.sort_unstable();
+        assert_eq!(disk.names(""), names);
+        assert!(disk.names("inside").is_empty());
+        assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
     }
 }
 
@@ -85,30 +80,119 @@ fn a_directory_that_was_moved_out_lies_nowhere() {
 }
 
 #[test]
-fn links_inside_are_followed_and_removed_as_links() {
+fn a_link_is_renamed_linked_and_removed_as_itself() {
     let disk = directory();
     disk.directory("folder");
-    disk.directory("folder\\sub");
     let file = disk.file("folder\\file", b"data");
-    let root = disk.folder();
-    symlink("folder", root.join("Link")).unwrap();
-    symlink("../file", root.join("folder/sub/back")).unwrap();
-    assert_eq!(disk.node("LINK\\FILE").identity(), file.identity());
-    assert_eq!(disk.node("folder\\sub\\back").identity(), file.identity());
-    assert_eq!(disk.names(""), ["Link", "folder"]);
-    assert_eq!(disk.names("link\\sub"), ["back"]);
-    let sub = disk.node("folder\\sub");
-    assert_eq!(entry_metadata(&*sub, "back").unwrap().identity, file.identity());
-    assert_eq!(entries(&*sub).unwrap()[0].file, file.identity().file);
-    disk.file("link\\new", b"");
-    assert_eq!(disk.names("folder"), ["file", "new", "sub"]);
-    disk.link("folder\\sub\\back", "hard", Replace::No).unwrap();
-    assert_eq!(disk.node("hard").identity(), file.identity());
-    disk.rename("folder\\sub\\back", "folder\\sub\\forth", Replace::No).unwrap();
-    disk.remove("folder\\sub\\forth").unwrap();
-    disk.remove("LINK").unwrap();
+    symlink("folder/file", disk.folder().join("Link")).unwrap();
+    let link = disk.node("LINK");
+    assert_ne!(link.identity(), file.identity());
+    assert_eq!(link.target(), Ok(Some("folder/file".into())));
+    let listed = entry_metadata(&*disk.node(""), "Link").unwrap();
+    assert_eq!((listed.identity, listed.is_link, listed.length), (link.identity(), true, 0));
+    assert_eq!(
+        entries(&*disk.node("")).unwrap().iter().find(|entry| entry.name.as_str() == "Link").unwrap().file,
+        link.identity().file
+    );
+    disk.link("link", "hard", Replace::No).unwrap();
+    assert_eq!(disk.node("hard").identity(), link.identity());
+    disk.rename("hard", "folder\\moved", Replace::No).unwrap();
+    assert_eq!(fs::read_link(disk.folder().join("folder/moved")).unwrap(), Path::new("folder/file"));
+    // It takes the place of a file, and a file takes its place.
+    disk.file("taken", b"old");
+    disk.rename("LINK", "taken", Replace::Yes).unwrap();
+    assert_eq!(disk.node("taken").target(), Ok(Some("folder/file".into())));
+    disk.file("other", b"new");
+    disk.rename("other", "taken", Replace::Yes).unwrap();
+    assert_eq!(read_all(&*disk.node("taken")), b"new");
+    disk.remove("folder\\moved").unwrap();
     assert_eq!(read_all(&*disk.node("folder\\file")), b"data");
-    assert_eq!(disk.names(""), ["folder", "hard"]);
+    assert_eq!(disk.names("folder"), ["file"]);
+}
+
+#[test]
+fn nothing_is_kept_with_a_link_but_its_times() {
+    for disk in [directory(), beside()] {
+        let file = disk.file("file", b"data");
+        symlink("file", disk.folder().join("link")).unwrap();
+        let link = disk.node("link");
+        assert_eq!(link.extras().security(), Ok(None));
+        assert_eq!(link.extras().set_security(&[1; 20]), Err(Error::Unsupported));
+        assert_eq!(link.extras().set_extended("name", b"value"), Err(Error::Unsupported));
+        assert_eq!(link.extras().extended(), Ok(Vec::new()));
+        assert!(link.extras().create_stream("s").is_err());
+        assert_eq!(link.extras().streams(), Ok(Vec::new()));
+        let time = Time::from_unix(1_000_000_000, 0);
+        let attributes = AttributeChange::setting(0x1);
+        link.change(&Changes { attributes, write: Some(time), creation: Some(time), ..Changes::default() }).unwrap();
+        assert_eq!((link.metadata().unwrap().write, link.metadata().unwrap().attributes & 1), (time, 0));
+        assert_ne!(file.metadata().unwrap().write, time);
+        assert!(file.extras().security().unwrap().is_none() && file.extras().extended().unwrap().is_empty());
+    }
+}
+
+#[test]
+fn a_link_takes_the_place_of_an_empty_file_or_directory_in_one_step() {
+    let disk = directory();
+    let put = |name: &str, new: Replacement<'_>| {
+        let node = disk.node(name);
+        disk.node("").names().unwrap().replace_with(&Name::new(name).unwrap(), node.identity(), new)
+    };
+    for (name, kind) in [("file", Kind::File), ("folder", Kind::Directory)] {
+        disk.store.create(&path(name), new(kind)).unwrap();
+        let link = put(name, Replacement::Link("../a\u{F03A}b")).unwrap();
+        assert_eq!(link.identity(), disk.node(name).identity());
+        assert_eq!(link.target(), Ok(Some("../a\u{F03A}b".into())));
+        assert_eq!(fs::read_link(disk.folder().join(name)).unwrap(), Path::new("../a:b"));
+        assert_eq!(put(name, Replacement::Link("elsewhere")).unwrap().target(), Ok(Some("elsewhere".into())));
+        let file = put(name, Replacement::File).unwrap();
+        assert_eq!((file.target(), file.metadata().unwrap().length), (Ok(None), 0));
+        assert_eq!(fs::symlink_metadata(disk.folder().join(name)).unwrap().mode() & 0o777, 0o600);
+        disk.find_for(name, Use::ReadWrite).unwrap().0.write_at(b"data", 0).unwrap();
+        assert_eq!(put(name, Replacement::Link("x")).err(), Some(Error::NotEmpty));
+    }
+    disk.directory("full");
+    disk.file("full\\file", b"");
+    assert_eq!(put("full", Replacement::Link("x")).err(), Some(Error::NotEmpty));
+    assert_eq!(disk.names("full"), ["file"]);
+    disk.file("one", b"");
+    disk.link("one", "two", Replace::No).unwrap();
+    assert_eq!(put("one", Replacement::Link("x")).err(), Some(Error::TooManyLinks));
+    disk.remove("two").unwrap();
+    for (target, error) in [("", Error::Invalid), ("a\0", Error::Invalid), (&*"x".repeat(4_096), Error::NameInvalid)] {
+        assert_eq!(put("one", Replacement::Link(target)).err(), Some(error));
+    }
+    let longest = "x".repeat(4_095);
+    assert_eq!(put("one", Replacement::Link(&longest)).unwrap().target(), Ok(Some(longest.clone())));
+    assert_eq!(disk.names(""), ["file", "folder", "full", "one"]);
+    // What is not expected is left alone.
+    let other = disk.node("file").identity();
+    let names = disk.node("");
+    let answer = names.names().unwrap().replace_with(&Name::new("one").unwrap(), other, Replacement::File);
+    assert_eq!(answer.err(), Some(Error::NotFound));
+    assert_eq!(disk.node("one").target(), Ok(Some(longest)));
+}
+
+#[test]
+fn the_first_link_on_a_way_is_found() {
+    let disk = directory();
+    for name in ["a", "a\\b", "a\\b\\c"] {
+        disk.directory(name);
+    }
+    symlink("b", disk.folder().join("a/Way")).unwrap();
+    symlink("c", disk.folder().join("a/b/last")).unwrap();
+    let link_on = |way: &str| {
+        let found = disk.store.link_on(&path(way)).unwrap();
+        found.map(|link| (link.path.as_str().to_owned(), link.target, link.node.metadata().unwrap().is_link))
+    };
+    let first = Some(("a\\Way".to_owned(), "b".to_owned(), true));
+    for way in ["a\\way", "a\\Way\\c", "A\\WAY\\b\\c\\d\\e\\f"] {
+        assert_eq!(link_on(way), first, "{way}");
+    }
+    assert_eq!(link_on("a\\b\\last\\x"), Some(("a\\b\\last".to_owned(), "c".to_owned(), true)));
+    for way in ["", "a", "a\\b\\c", "a\\b\\none"] {
+        assert_eq!(link_on(way), None, "{way}");
+    }
 }
 
 #[test]
@@ -166,8 +250,8 @@ fn pipes_and_their_like_are_not_there_to_open() {
     disk.file("file", b"");
     assert_eq!(disk.rename("file", "pipe", Replace::Yes), Err(Error::Denied));
     symlink("pipe", disk.folder().join("link")).unwrap();
-    assert_eq!(disk.names(""), ["file"]);
-    assert_eq!(disk.find("link").err(), Some(Error::Denied));
+    assert_eq!(disk.names(""), ["file", "link"]);
+    assert!(disk.node("link").metadata().unwrap().is_link);
 }
 
 #[test]
@@ -198,12 +282,12 @@ fn no_link_leads_into_the_reserved_folder() {
     let links = [("folder", ".multilane"), ("side", &format!(".multilane/{side}")), ("other", "inner/.multilane")];
     for (link, to) in links {
         symlink(to, disk.folder().join(link)).unwrap();
-        assert_eq!(disk.find(link).err(), Some(Error::Denied), "{link}");
+        assert!(disk.node(link).metadata().unwrap().is_link, "{link}");
         let below = path(&format!("{link}\\{side}"));
         assert!(disk.store.resolve(&below, Use::Metadata).is_err(), "{link}");
         assert!(disk.store.create(&below, new(Kind::File)).is_err(), "{link}");
     }
-    assert_eq!(disk.names(""), ["file", "inner"]);
+    assert_eq!(disk.names(""), ["file", "folder", "inner", "other", "side"]);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use super::entering::{Attempt, Entered, Entrant};
 use super::new::BaseOf;
 use super::overwrite::{Refused, emptied, overwrite};
 use super::plan::{GUARDED, Plan};
-use super::{Opened, Step, check_kind, check_trailing_separator, renamed_meanwhile};
+use super::{Opened, Step, check_kind, check_trailing_separator, renamed_meanwhile, stopped};
 use crate::command::context::Context;
 use crate::state::access::usage;
 use crate::state::afp::AfpStream;
@@ -102,12 +102,21 @@ async fn open_node<'a>(
         // Its maker is in now.
         return Ok(Step::Raced);
     }
+    let known = context.look(found.base(), |base| base.metadata_as_resolved()).await?;
+    if known.is_link {
+        if plan.follows_links() {
+            return Err(Box::pin(stopped::at_link(context, plan)).await);
+        }
+        // It has no data to be emptied, and is no file that could take the place of itself.
+        if plan.overwrites() {
+            return Err(Status::ACCESS_DENIED.into());
+        }
+    }
     check_kind(plan, kind)?;
     if plan.overwrites() && kind == Kind::Directory {
         return Err(Status::INVALID_PARAMETER.into());
     }
     check_trailing_separator(plan, kind)?;
-    let known = context.look(found.base(), |base| base.metadata_as_resolved()).await?;
     check_attributes(plan, &known)?;
     // Who comes after would be told that the share is about to be deleted.
     if plan.options.contains(CreateOptions::DELETE_ON_CLOSE) && found.stream.is_none() && path.is_root() {
@@ -128,7 +137,9 @@ async fn open_node<'a>(
     let takes_streams = stream.is_empty() && (granted.has(DELETE) || plan.overwrites());
     check_waits(context, &**found.base(), &path, stream, takes_streams)?;
     let access = granted.bits() | overwrite_access(plan);
-    let wanted = may_have(context, plan.wanted, granted, &judged).await?;
+    // A link has nothing to cache, and who makes one in the place of another is not to wait for others' caches.
+    let wanted = if known.is_link { Wanted::Nothing } else { plan.wanted };
+    let wanted = may_have(context, wanted, granted, &judged).await?;
     let share = shared(context, plan.share_access, granted, &judged).await?;
     let link = link(context, &known, &path).await?;
     let entrant = Entrant {

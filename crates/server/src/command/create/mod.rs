@@ -8,6 +8,7 @@ mod existing;
 mod new;
 mod overwrite;
 mod plan;
+mod stopped;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -94,7 +95,16 @@ pub(crate) async fn handle(context: &Context, request: CreateRequest<'_>) -> Out
     while races < RACES_MAX {
         let begun = Instant::now();
         let seen = context.server().files.renames.seen();
-        let (resolved, own) = resolve(context, &plan).await?;
+        let Some((resolved, own)) = resolve(context, &plan).await? else {
+            match Box::pin(stopped::at_link(context, &plan)).await {
+                // It is no longer there.
+                refusal if refusal.status == Status::RETRY => {
+                    races += 1;
+                    continue;
+                }
+                refusal => return Err(refusal),
+            }
+        };
         check_lease(context, &plan, &resolved)?;
         let attempt = match resolved {
             Resolved::Found { node, path } => existing::open(context, &plan, node, path, own, seen).await,
@@ -192,9 +202,9 @@ fn hold_open(context: &Context, plan: &Plan) -> Result<Paid, Refusal> {
     })
 }
 
-/// Looks the path up. Where that takes the pool the descriptor by which the rest is judged is asked there, too, unless that takes long: that of
+/// Looks the path up; `None` where a symbolic link is on the way. Where that takes the pool the descriptor by which the rest is judged is asked there, too, unless that takes long: that of
 /// what was found, or of the directory in which it is missing.
-async fn resolve(context: &Context, plan: &Arc<Plan>) -> Result<(Resolved, Option<Rights>), Refusal> {
+async fn resolve(context: &Context, plan: &Arc<Plan>) -> Result<Option<(Resolved, Option<Rights>)>, Refusal> {
     let store = Arc::clone(context.store()?);
     let resolved = match store.try_resolve(&plan.path, plan.usage) {
         Err(Error::WouldBlock) => {
@@ -227,10 +237,12 @@ async fn resolve(context: &Context, plan: &Arc<Plan>) -> Result<(Resolved, Optio
         }
         resolved => resolved.map(|resolved| (resolved, None)),
     };
-    resolved.map_err(|error| match error {
-        Error::NotDirectory => Status::OBJECT_PATH_NOT_FOUND.into(),
-        error => error.into(),
-    })
+    match resolved {
+        Ok(resolved) => Ok(Some(resolved)),
+        Err(Error::Link) => Ok(None),
+        Err(Error::NotDirectory) => Err(Status::OBJECT_PATH_NOT_FOUND.into()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Asks, on the pool, for what the rest of a CREATE will look at on its shard, where the node remembers it. What cannot be had will be told

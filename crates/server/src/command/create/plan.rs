@@ -97,6 +97,8 @@ pub(super) struct Plan {
     pub(super) names_data: bool,
     /// A separator stood behind the name: a directory is meant.
     pub(super) ends_in_separator: bool,
+    /// Bytes of the whole name as it was asked for.
+    pub(super) name_bytes: usize,
     pub(super) disposition: CreateDisposition,
     pub(super) options: CreateOptions,
     /// DesiredAccess, generic bits mapped.
@@ -185,6 +187,7 @@ impl Plan {
             stream,
             names_data,
             ends_in_separator,
+            name_bytes: request.name.as_bytes().len(),
             disposition: request.disposition,
             options: request.options,
             desired,
@@ -220,6 +223,11 @@ impl Plan {
             CreateDisposition::OVERWRITE | CreateDisposition::OVERWRITE_IF => Empties::Overwrites,
             _ => Empties::Nothing,
         }
+    }
+
+    /// False where a symbolic link that has the name is itself meant (MS-SMB2 2.2.13, FILE_OPEN_REPARSE_POINT).
+    pub(super) fn follows_links(&self) -> bool {
+        !self.options.contains(CreateOptions::OPEN_REPARSE_POINT)
     }
 
     /// True where what exists is emptied.

@@ -6,6 +6,7 @@ mod duplicate;
 mod interfaces;
 mod object_id;
 mod pipe;
+mod reparse;
 mod resilient;
 mod resume_key;
 mod snapshots;
@@ -99,7 +100,7 @@ async fn answer(context: &Context, request: &IoctlRequest<'_>) -> Answered {
         CtlCode::SET_COMPRESSION => compression::set(of_open(context)?, request),
         CtlCode::LMR_REQUEST_RESILIENCY => resilient::request(of_open(context)?, request),
         CtlCode::CREATE_OR_GET_OBJECT_ID => object_id::of_file(of_open(context)?, request),
-        CtlCode::GET_REPARSE_POINT | CtlCode::DELETE_REPARSE_POINT => not_a_reparse_point(of_open(context)?),
+        CtlCode::GET_REPARSE_POINT => reparse::current(of_open(context)?, request).await,
         // "This operation MUST be completed with STATUS_SUCCESS" (MS-FSA 2.1.5.10.18).
         CtlCode::IS_PATHNAME_VALID => of_open(context).map(|_| Answer::empty()),
 
@@ -109,6 +110,8 @@ async fn answer(context: &Context, request: &IoctlRequest<'_>) -> Answered {
         CtlCode::SRV_COPYCHUNK_WRITE => {
             kept(context, copy::copy(of_open(context)?, request, copy::Target::WriteSuffices)).await
         }
+        CtlCode::SET_REPARSE_POINT => reparse::set(of_open(context)?, request).await,
+        CtlCode::DELETE_REPARSE_POINT => reparse::delete(of_open(context)?, request).await,
         CtlCode::SET_SPARSE => kept(context, sparse::set(of_open(context)?, request)).await,
         CtlCode::FILE_LEVEL_TRIM => kept(context, trim::trim(of_open(context)?, request)).await,
         CtlCode::DUPLICATE_EXTENTS_TO_FILE => kept(context, duplicate::duplicate(of_open(context)?, request)).await,
@@ -136,12 +139,6 @@ async fn kept(context: &Context, change: impl Future<Output = Answered>) -> Answ
     let answer = change.await?;
     context.write_through().await?;
     Ok(answer)
-}
-
-/// No store has reparse points.
-fn not_a_reparse_point(context: &Context) -> Answered {
-    context.file()?;
-    Err(Status::NOT_A_REPARSE_POINT.into())
 }
 
 /// "The server SHOULD fail the request with STATUS_NOT_SUPPORTED when an FSCTL is not allowed on the server, and SHOULD fail
@@ -176,7 +173,6 @@ fn refused(code: CtlCode) -> Status {
         | CtlCode::SET_INTEGRITY_INFORMATION_EX
         | CtlCode::SET_OBJECT_ID
         | CtlCode::SET_OBJECT_ID_EXTENDED
-        | CtlCode::SET_REPARSE_POINT
         | CtlCode::SET_ZERO_ON_DEALLOCATION
         | CtlCode::STORAGE_QOS_CONTROL
         | CtlCode::SVHDX_ASYNC_TUNNEL_REQUEST

@@ -301,7 +301,7 @@ fn entry<'a>(name: &'a str, known: Option<&Metadata>) -> Entry<&'a str> {
         allocation: known.allocated,
         attributes: FileAttributes(attributes::on_the_wire(known)),
         ea_size: 0,
-        reparse_tag: 0,
+        reparse_tag: attributes::reparse_tag(known),
         file_id: known.identity.file,
         short_name: "",
     }

@@ -150,7 +150,9 @@ impl Known {
                 Compression { compressed_size: known.allocated, ..Compression::default() }.encode(out);
             }
             FileClass::NETWORK_OPEN => self.network_open().encode(out),
-            FileClass::ATTRIBUTE_TAG => AttributeTag { attributes: self.attributes(), reparse_tag: 0 }.encode(out),
+            FileClass::ATTRIBUTE_TAG => {
+                AttributeTag { attributes: self.attributes(), reparse_tag: attributes::reparse_tag(known) }.encode(out);
+            }
             FileClass::ID => self.id().encode(out),
             FileClass::ALL => self.all(open, file).encode_with_name(&absolute_name(file), out),
             _ => return false,

@@ -146,6 +146,7 @@ fn attribute(context: &Context, facts: &Facts) -> Attribute<&'static str> {
         | FileSystemAttributes::UNICODE_ON_DISK
         | FileSystemAttributes::PERSISTENT_ACLS
         | FileSystemAttributes::SUPPORTS_SPARSE_FILES
+        | FileSystemAttributes::SUPPORTS_REPARSE_POINTS
         | FileSystemAttributes::NAMED_STREAMS
         | FileSystemAttributes::SUPPORTS_HARD_LINKS
         | FileSystemAttributes::SUPPORTS_EXTENDED_ATTRIBUTES;

@@ -119,6 +119,7 @@ mod tests {
     fn known() -> Metadata {
         Metadata {
             kind: Kind::File,
+            is_link: false,
             identity: Identity { volume: 1, file: 2 },
             attributes: FileAttributes::ARCHIVE.0 | FileAttributes::SPARSE_FILE.0,
             creation: Time(1),

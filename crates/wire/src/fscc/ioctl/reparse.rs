@@ -79,6 +79,38 @@ impl<'a> Reparse<'a> {
     }
 }
 
+/// InodeType of a symbolic link of the NFS server (MS-FSCC 2.1.2.6): `LNK`.
+const NFS_LINK: u64 = 0x0000_0000_014B_4E4C;
+/// The version of a symbolic link of WSL whose target is UTF-8 (MS-FSCC 2.1.2.7).
+const LX_LINK_VERSION: u32 = 2;
+
+impl<'a> Reparse<'a> {
+    /// Where a symbolic link of the NFS server leads, with `/` between the names (MS-FSCC 2.1.2.6); `None` for its other special files, and where
+    /// the tag is another.
+    pub fn nfs_link(&self) -> Result<Option<Utf16<'a>>, Malformed> {
+        if self.tag != ReparseTag::NFS {
+            return Ok(None);
+        }
+        let mut reader = Reader::new(self.data);
+        match reader.u64()? {
+            NFS_LINK => Utf16::new(reader.rest()).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Where a symbolic link of WSL leads, with `/` between the names (MS-FSCC 2.1.2.7); `None` where the tag is another.
+    pub fn lx_link(&self) -> Result<Option<&'a str>, Malformed> {
+        if self.tag != ReparseTag::LX_SYMLINK {
+            return Ok(None);
+        }
+        let mut reader = Reader::new(self.data);
+        if reader.u32()? != LX_LINK_VERSION {
+            return Err(Malformed("version of a WSL symbolic link"));
+        }
+        std::str::from_utf8(reader.rest()).map(Some).map_err(|_| Malformed("target of a WSL symbolic link"))
+    }
+}
+
 /// Where a symbolic link leads (MS-FSCC 2.1.2.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Symlink<'a> {
