@@ -22,6 +22,7 @@ mod asked_once;
 mod attribute_faults;
 mod cache;
 mod calls;
+mod clones;
 mod contents;
 mod create;
 #[cfg(test)]
@@ -251,7 +252,7 @@ impl Store for DirectoryStore {
             read_only: volume.read_only,
             volume: volume.identity.volume,
             unit_bytes: volume.unit_bytes,
-            shares_extents: false,
+            shares_extents: volume.shares_extents,
             file_length_max: volume.file_length_max,
         }
     }

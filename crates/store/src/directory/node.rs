@@ -14,7 +14,9 @@ use crate::directory::errno::error;
 use crate::directory::fence::Wait;
 use crate::directory::file::OpenFile;
 use crate::directory::quota::Growth;
-use crate::directory::{contents, create, data, entries, metadata, remove, rename, renew, replace, resolve, space};
+use crate::directory::{
+    clones, contents, create, data, entries, metadata, remove, rename, renew, replace, resolve, space,
+};
 use crate::{
     Changes, ChooseOffset, Cursor, Destination, Error, Extents, Extras, Failed, Held, Identity, Keeping, Kind,
     Metadata, Name, NamedNode, Names, NewNode, Node, Renewal, Replace, Replacement, Seen, Take, Use, Waits, waiting,
@@ -200,8 +202,15 @@ impl Node for FileNode {
         through_memory(self, source, span, same)
     }
 
-    fn clone_from(&self, _source: &dyn Node, _: u64, _: u64, _: u64) -> Result<u64, Error> {
-        Err(Error::Unsupported)
+    fn clone_from(&self, source: &dyn Node, source_offset: u64, offset: u64, length: u64) -> Result<u64, Error> {
+        let _turn = self.file.begin("clone_from")?;
+        if !self.file.volume.shares_extents {
+            return Err(Error::Unsupported);
+        }
+        let (from, to) = (source.descriptor().ok_or(Error::Unsupported)?, self.file.writable()?);
+        let span = Span { source_offset, offset, length };
+        let growth = Growth::Write { offset, length };
+        self.file.volume.account(self.file.identity, to, growth, || clones::share(from, to, span))
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {

@@ -13,6 +13,7 @@ use rustix::path::DecInt;
 
 use crate::directory::cache::Cache;
 use crate::directory::calls::{fstatfs, fstatvfs, linkat, open, openat, readlinkat};
+use crate::directory::clones;
 use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::error;
 use crate::directory::exclusive::Exclusive;
@@ -40,6 +41,8 @@ const BTRFS: u64 = 0x9123_683E;
 const F2FS: u64 = 0xF2F5_2010;
 const BCACHEFS: u64 = 0xCA45_1A4E;
 const ZFS: u64 = 0x2FC1_2FC1;
+/// File systems whose files may share extents.
+const CLONES: [u64; 2] = [XFS, BTRFS];
 /// The longest file on ext4 with 4-KiB blocks.
 const EXT4_LENGTH_MAX: u64 = (16 << 40) - 4096;
 
@@ -73,6 +76,8 @@ pub(super) struct Volume {
     mount: Mount,
     pub(super) file_length_max: u64,
     pub(super) unit_bytes: u32,
+    /// Its files can share extents.
+    pub(super) shares_extents: bool,
     pub(super) cache: Cache,
     pub(super) keep: Keep,
     pub(super) quota: Option<Quota>,
@@ -118,6 +123,7 @@ impl Volume {
             mount: mount(&root),
             file_length_max: if magic == EXT4 { EXT4_LENGTH_MAX } else { i64::MAX as u64 },
             unit_bytes: u32::try_from(system.f_frsize).unwrap_or(0).clamp(UNIT_BYTES_MIN, UNIT_BYTES_MAX),
+            shares_extents: !read_only && CLONES.contains(&magic) && clones::are_possible(fence.root()),
             cache: Cache::new(if waits == Waits::Always { COARSE_TICK } else { LOCAL_TICK }, root_identity.volume),
             keep,
             file_mode: options.file_mode.map(|mode| Mode::from_raw_mode(mode & PERMISSIONS)),

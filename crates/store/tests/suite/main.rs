@@ -14,6 +14,7 @@ mod cached_listed_bounds;
 mod cached_listed_pieces;
 mod cached_listed_races;
 mod cached_listed_storms;
+mod clones;
 mod delayed;
 mod directory;
 mod extras;

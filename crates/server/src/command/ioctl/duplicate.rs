@@ -19,8 +19,25 @@ use crate::state::open_id::OpenId;
 use crate::state::refusal::Refusal;
 use crate::state::written;
 
+/// No request is counted as more: Windows asks for no more than 4 GiB at once.
+const MOVED_BYTES_MAX: u64 = 4 << 30;
+
 /// What sharing a part counts for at least, however short it is.
 const PART_COST_BYTES: u64 = 4096;
+
+/// How many bytes one has the server read and write: as many as a copy, which it stands for. What is more than any file has is refused.
+pub(super) fn moved_bytes(request: &IoctlRequest<'_>) -> u64 {
+    DuplicateExtents::decode(request.input).map_or(0, |asked| moved(asked.length))
+}
+
+/// The same of its extended form.
+pub(super) fn moved_bytes_extended(request: &IoctlRequest<'_>) -> u64 {
+    DuplicateExtentsEx::decode(request.input).map_or(0, |asked| moved(asked.length))
+}
+
+fn moved(length: u64) -> u64 {
+    2 * length.min(MOVED_BYTES_MAX)
+}
 
 pub(super) async fn duplicate(context: &Context, request: &IoctlRequest<'_>) -> Answered {
     run(context, DuplicateExtents::decode(request.input)?).await

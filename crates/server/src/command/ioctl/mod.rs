@@ -6,6 +6,7 @@ mod duplicate;
 mod interfaces;
 mod object_id;
 mod pipe;
+mod regions;
 mod reparse;
 mod resilient;
 mod resume_key;
@@ -55,6 +56,10 @@ pub(crate) fn moved_bytes(message: &[u8]) -> u64 {
         Ok(request) if matches!(request.ctl_code, CtlCode::SRV_COPYCHUNK | CtlCode::SRV_COPYCHUNK_WRITE) => {
             copy::moved_bytes(&request)
         }
+        Ok(request) if request.ctl_code == CtlCode::DUPLICATE_EXTENTS_TO_FILE => duplicate::moved_bytes(&request),
+        Ok(request) if request.ctl_code == CtlCode::DUPLICATE_EXTENTS_TO_FILE_EX => {
+            duplicate::moved_bytes_extended(&request)
+        }
         Ok(_) | Err(_) => 0,
     }
 }
@@ -95,6 +100,7 @@ async fn answer(context: &Context, request: &IoctlRequest<'_>) -> Answered {
         CtlCode::SRV_REQUEST_RESUME_KEY => resume_key::request(of_open(context)?, request),
         CtlCode::SRV_ENUMERATE_SNAPSHOTS => snapshots::enumerate(of_open(context)?, request),
         CtlCode::QUERY_ALLOCATED_RANGES => sparse::allocated_ranges(of_open(context)?, request).await,
+        CtlCode::QUERY_FILE_REGIONS => regions::query(of_open(context)?, request).await,
         CtlCode::SET_ZERO_DATA => zero::zero(of_open(context)?, request).await,
         CtlCode::GET_COMPRESSION => compression::current(of_open(context)?, request),
         CtlCode::SET_COMPRESSION => compression::set(of_open(context)?, request),
@@ -161,7 +167,6 @@ fn refused(code: CtlCode) -> Status {
         | CtlCode::OFFLOAD_READ
         | CtlCode::OFFLOAD_WRITE
         | CtlCode::QUERY_FAT_BPB
-        | CtlCode::QUERY_FILE_REGIONS
         | CtlCode::QUERY_ON_DISK_VOLUME_INFO
         | CtlCode::QUERY_SHARED_VIRTUAL_DISK_SUPPORT
         | CtlCode::QUERY_SPARING_INFO

@@ -15,6 +15,7 @@ use super::{Answer, Answered, data_of, signed_range};
 use crate::command::context::{Context, hold_here};
 use crate::state::attributes;
 use crate::state::breaks;
+use crate::state::refusal::Refusal;
 
 /// Makes a file sparse, or whole again.
 pub(super) async fn set(context: &Context, request: &IoctlRequest<'_>) -> Answered {
@@ -63,7 +64,7 @@ const STEP_LOOKS: usize = 16;
 
 /// Lists the ranges of a file that have storage. Between two looks the file may change, as it may behind the answer.
 pub(super) async fn allocated_ranges(context: &Context, request: &IoctlRequest<'_>) -> Answered {
-    let (open, file) = data_of(context)?;
+    let (open, _) = data_of(context)?;
     open.require(READ_DATA)?;
     let asked = Range::decode(request.input)?;
     let asked = signed_range(asked.offset, asked.length).ok_or(Status::INVALID_PARAMETER)?;
@@ -71,24 +72,7 @@ pub(super) async fn allocated_ranges(context: &Context, request: &IoctlRequest<'
         return Ok(Answer::empty());
     }
     let room = request.max_output_response as usize / Range::LENGTH;
-    let (node, base) = (Arc::clone(&file.node), Arc::clone(file.base()));
-    let mut search = Search { left: asked, count_max: room + 1, found: Vec::new() };
-    let held = hold_here(&*node);
-    if held.is_some() {
-        context.in_flight.note_done_here(LOOK_COST);
-    }
-    let is_found = held.is_some() && search.look(&*node, &*base)?;
-    drop(held);
-    let found = if is_found {
-        search.found
-    } else {
-        let step = move || match search.advance(&*node, &*base) {
-            Ok(true) => ControlFlow::Break(Ok(std::mem::take(&mut search.found))),
-            Ok(false) => ControlFlow::Continue(()),
-            Err(error) => ControlFlow::Break(Err(error)),
-        };
-        context.work_in_steps(u64::MAX, step).await??
-    };
+    let found = ranges(context, asked, room + 1).await?;
     if room == 0 && !found.is_empty() {
         return Err(Status::BUFFER_TOO_SMALL.into());
     }
@@ -96,6 +80,32 @@ pub(super) async fn allocated_ranges(context: &Context, request: &IoctlRequest<'
     let mut output = Vec::with_capacity(found.len().min(room) * Range::LENGTH);
     encode_ranges(found.get(..room).unwrap_or(&found), &mut output);
     Ok(Answer { status, output })
+}
+
+/// The first ranges of the open file that have storage within `asked`, at most `count_max`.
+pub(super) async fn ranges(
+    context: &Context,
+    asked: std::ops::Range<u64>,
+    count_max: usize,
+) -> Result<Vec<Range>, Refusal> {
+    let (_, file) = data_of(context)?;
+    let (node, base) = (Arc::clone(&file.node), Arc::clone(file.base()));
+    let mut search = Search { left: asked, count_max, found: Vec::new() };
+    let held = hold_here(&*node);
+    if held.is_some() {
+        context.in_flight.note_done_here(LOOK_COST);
+    }
+    let is_found = held.is_some() && search.look(&*node, &*base)?;
+    drop(held);
+    if is_found {
+        return Ok(search.found);
+    }
+    let step = move || match search.advance(&*node, &*base) {
+        Ok(true) => ControlFlow::Break(Ok(std::mem::take(&mut search.found))),
+        Ok(false) => ControlFlow::Continue(()),
+        Err(error) => ControlFlow::Break(Err(error)),
+    };
+    Ok(context.work_in_steps(u64::MAX, step).await??)
 }
 
 /// A search for ranges, and how far it has come.
