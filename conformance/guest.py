@@ -13,6 +13,7 @@ import tempfile
 import threading
 
 from conformance import packages
+from conformance.report import Skip
 
 GATEWAY = "10.0.2.2"
 FILES = packages.HERE / "kernel-guest"
@@ -22,13 +23,19 @@ MODULES = ("virtio_pci", "virtio_net", "virtio_blk", "crc32c_generic", "ext4", "
 # What a guest prints last whose script came to its end.
 ENDING = "guest finished with 0"
 MEMORY_MIB = 2048
+# The packages that name a kernel: Debian's own, and the newest that it has, whose client makes symbolic links.
+CURRENT, NEWEST = "linux-image-amd64", "linux-image-6.12-amd64"
+# What this machine's own files are seen by, and what for.
+HOST_TAG, HOST_MODULES = "host", ("9p", "9pnet_virtio")
 _building = threading.Lock()
 
 
-def command(script, folder, files=()):
-    """The command line that boots the guest, runs this shell script in it and powers off. `files` are put there, by their paths."""
+def command(script, folder, files=(), kernel=CURRENT, with_host=False):
+    """The command line that boots the guest, runs this shell script in it and powers off. `files` are put there, by their paths. With the host
+    its script may mount this machine's own files to read them, by HOST_TAG.
+    """
     packages.need("qemu-system-x86_64", "cpio", "modprobe", "xz", *PROGRAMS)
-    base = built()
+    base = built(kernel)
     initrd = folder / "initrd"
     with open(initrd, "wb") as image:
         image.write((base / "base.cpio").read_bytes())
@@ -38,7 +45,8 @@ def command(script, folder, files=()):
                 (pathlib.Path(overlay) / place).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(source, pathlib.Path(overlay) / place)
             image.write(archive(pathlib.Path(overlay)))
-    return ["qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-m", str(MEMORY_MIB), "-smp", "2",
+    host = ["-virtfs", f"local,path=/,mount_tag={HOST_TAG},security_model=none,readonly=on,multidevs=remap"] if with_host else []
+    return ["qemu-system-x86_64", *host, "-accel", "tcg,thread=multi", "-cpu", "max", "-m", str(MEMORY_MIB), "-smp", "2",
             "-display", "none", "-monitor", "none", "-serial", "stdio", "-no-reboot",
             "-kernel", str(base / "vmlinuz"), "-initrd", str(initrd), "-append", "console=ttyS0 quiet panic=-1",
             "-netdev", f"user,id=net,net=10.0.2.0/24,host={GATEWAY}", "-device", "virtio-net-pci,netdev=net"]
@@ -64,9 +72,9 @@ def with_libraries(program):
     return {f"bin/{os.path.basename(program)}": program, **{library.lstrip("/"): library for library in libraries}}
 
 
-def built():
+def built(kernel=CURRENT):
     """The folder with vmlinuz and base.cpio, made anew when the kernel package or the guest's files change."""
-    package = kernel_package()
+    package = kernel_package(kernel)
     recipe = hashlib.sha256(pathlib.Path(__file__).read_bytes() + (FILES / "init").read_bytes()).hexdigest()[:12]
     folder = packages.cache("guest") / f"{package}-{recipe}"
     # Suites run side by side.
@@ -89,10 +97,13 @@ def build(package, folder):
         (folder / "base.part").rename(folder / "base.cpio")
 
 
-def kernel_package():
-    """The Debian package that holds the current kernel."""
-    told = output("apt-cache", "depends", "linux-image-amd64")
-    return re.search(r"Depends: (linux-image-\S+)", told)[1]
+def kernel_package(names):
+    """The Debian package that holds the kernel which `names` names."""
+    told = subprocess.run(["apt-cache", "depends", names], capture_output=True, text=True).stdout
+    found = re.search(r"Depends: (linux-image-\S+)", told)
+    if not found:
+        raise Skip(f"apt knows no package {names}")
+    return found[1]
 
 
 def unpacked(package, scratch):
@@ -109,7 +120,7 @@ def guest_root(kernel, root):
         (root / name).mkdir(parents=True)
     for program in PROGRAMS:
         add_program(root, packages.find(program))
-    add_modules(root, kernel)
+    add_modules(root, kernel, (*MODULES, *HOST_MODULES))
     shutil.copy(FILES / "init", root / "init")
     (root / "init").chmod(0o755)
     return root

@@ -25,8 +25,8 @@ LANES = (
 # These measure, or make the machine busy, and want it to themselves.
 ALONE = ("soak", "channels", "cores", "limits", "why", "metadata_cache", "compare")
 SUITES = tuple(name for suites in (*LANES, ALONE) for name in suites)
-# These run only where they are named: what they build takes minutes.
-NAMED = ("package",)
+# These run only where they are named: what they build, or an emulated machine, takes minutes.
+NAMED = ("package", "project")
 
 
 def main():
