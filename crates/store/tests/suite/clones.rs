@@ -9,7 +9,7 @@ use store::{DirectoryOptions, DirectoryStore, Error, Kind, NewNode, Node, Store}
 use crate::common::{memory, path, read_all};
 
 const MIB: u64 = 1 << 20;
-const NEW: NewNode<'static> = NewNode { kind: Kind::File, attributes: 0, security: None };
+const NEW: NewNode<'static> = NewNode { kind: Kind::File, attributes: 0, security: None, owner: None };
 
 /// A file system in a file; `None` where it cannot be made or mounted here.
 struct Disk<'a>(&'a Path);
