@@ -57,6 +57,7 @@ pub(crate) async fn handle(context: &Context, message: &[u8]) -> Outcome {
     let request = SessionSetupRequest::decode(message)?;
     let configuration = context.server().configuration.load_full();
     if configuration.settings.sealing == Sealing::Required && context.connection.negotiation.borrow().cipher.is_none() {
+        tell_refusal(context, "", "the server wants encryption, and the client has none");
         return Err(Status::ACCESS_DENIED.into());
     }
     let mut server_challenge = [0; 8];

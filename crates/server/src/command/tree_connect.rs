@@ -59,8 +59,7 @@ fn connect(context: &Context, name: &str) -> Result<Option<Reply>, Refusal> {
         tell_refusal(context, session, name, "it is for other hosts than the client's");
         return Err(Status::ACCESS_DENIED.into());
     }
-    let seals = session.dialect >= Dialect::SMB_3_0 && session.cipher().is_some();
-    if share.seal_required && !seals {
+    if share.seal_required && !session.seals() {
         tell_refusal(context, session, name, "it is for clients that encrypt");
         return Err(Status::ACCESS_DENIED.into());
     }

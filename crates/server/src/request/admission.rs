@@ -16,7 +16,8 @@ use crate::resource::slice::Slice;
 use crate::state::credits;
 use crate::state::in_flight::InFlight;
 use crate::state::open_id::OpenId;
-use crate::state::session::Channel;
+use crate::state::session::{Channel, Session};
+use crate::state::tree::Tree;
 
 /// One command's needs.
 pub(crate) struct Row {
@@ -260,7 +261,9 @@ impl Request {
         if row.tree {
             let id = if related { tree_before.ok_or(Status::INVALID_PARAMETER)? } else { self.header.tree_id() };
             let tree = session.tree(id).ok_or(Status::NETWORK_NAME_DELETED)?;
-            self.proof.check(session, SealingNeed::required_where(tree.requires_sealing()))?;
+            self.proof
+                .check(session, SealingNeed::required_where(tree.requires_sealing()))
+                .inspect_err(|_| self.tell_unsealed(connection, session, &tree))?;
             context.check_host(&tree)?;
             context.right = Some(tree.right());
             context.tree = Some(tree);
@@ -287,5 +290,15 @@ impl Request {
             context.open = Some(open);
         }
         Ok(context)
+    }
+
+    /// Tells why a client gets nowhere that connected to a share before this was one that is sealed.
+    fn tell_unsealed(&self, connection: &Connection, session: &Session, tree: &Tree) {
+        if !self.proof.seals(session) && tree.is_first_unsealed() {
+            tracing::info!(
+                name: "share_refused", peer = %connection.peer, session = session.id.0, user = %session.user.load().name,
+                share = &*tree.share, reason = "its requests are not encrypted, which the share wants by now", "a share was refused",
+            );
+        }
     }
 }

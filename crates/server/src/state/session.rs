@@ -354,7 +354,9 @@ impl Session {
             let tree = &held.tree;
             let share = configuration.shares.iter().find(|share| *share.name == *tree.share);
             let is_reached = |tree: &Tree| hosts.is_empty() || hosts.iter().any(|host| tree.admits(*host));
-            let stays = tree.follow(share, &user) && is_reached(tree);
+            // What cannot be sealed would go on in plain, or be refused for ever: a client that connects again is told why.
+            let is_kept_from_others = |tree: &Tree| self.seals() || !tree.requires_sealing();
+            let stays = tree.follow(share, &user) && is_reached(tree) && is_kept_from_others(tree);
             if !stays {
                 gone.push(*id);
             }
@@ -376,6 +378,11 @@ impl Session {
                 return Some(now);
             }
         }
+    }
+
+    /// True where its requests can be sealed.
+    pub(crate) fn seals(&self) -> bool {
+        self.dialect >= Dialect::SMB_3_0 && self.cipher().is_some()
     }
 
     /// Keeps an open. Refused once the session or the open's tree has ended, and past the bound.

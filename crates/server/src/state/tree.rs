@@ -43,6 +43,8 @@ pub(crate) struct Tree {
     pub(crate) is_continuous: bool,
     read_only: AtomicBool,
     seal_required: AtomicBool,
+    /// The log was told that a request was refused because it was not sealed.
+    unsealed_told: AtomicBool,
     access_based: AtomicBool,
     /// From where its share may be used; looked at where that is not from everywhere.
     hosts: ArcSwap<HostsAllowed>,
@@ -72,6 +74,7 @@ impl Tree {
             is_continuous: keeps_opens && share.continuously_available,
             read_only: AtomicBool::new(share.read_only),
             seal_required: AtomicBool::new(share.seal_required),
+            unsealed_told: AtomicBool::new(false),
             access_based: AtomicBool::new(share.access_based),
             hosts: ArcSwap::from_pointee(share.rights.hosts.clone()),
             is_bounded_to_hosts: AtomicBool::new(share.rights.hosts != HostsAllowed::Any),
@@ -92,6 +95,7 @@ impl Tree {
             is_continuous: false,
             read_only: AtomicBool::new(false),
             seal_required: AtomicBool::new(false),
+            unsealed_told: AtomicBool::new(false),
             access_based: AtomicBool::new(false),
             hosts: ArcSwap::from_pointee(HostsAllowed::Any),
             is_bounded_to_hosts: AtomicBool::new(false),
@@ -156,6 +160,11 @@ impl Tree {
         !self.is_bounded_to_hosts.load(Ordering::Acquire) || self.hosts.load().allow(host)
     }
 
+    /// True for the first request that is refused because it is not sealed: one line a tree says enough.
+    pub(crate) fn is_first_unsealed(&self) -> bool {
+        self.requires_sealing() && !self.unsealed_told.swap(true, Ordering::Relaxed)
+    }
+
     /// True where listings leave out what the reader may not read.
     pub(crate) fn lists_by_access(&self) -> bool {
         self.access_based.load(Ordering::Relaxed)
@@ -197,7 +206,9 @@ impl Tree {
                     }
                 }
                 self.read_only.store(share.read_only, Ordering::Relaxed);
-                self.seal_required.store(share.seal_required, Ordering::Relaxed);
+                if self.seal_required.swap(share.seal_required, Ordering::Relaxed) != share.seal_required {
+                    self.unsealed_told.store(false, Ordering::Relaxed);
+                }
                 self.access_based.store(share.access_based, Ordering::Relaxed);
                 self.audit.store(share.audit.bits(), Ordering::Relaxed);
                 Arc::ptr_eq(store, &share.store)
