@@ -10,6 +10,8 @@ use crate::{ShareRecord, StoredSettings};
 
 /// Members that an event names at most.
 const MEMBERS_TOLD_MAX: usize = 20;
+/// Rights on a share that an event names at most.
+const GRANTED_TOLD_MAX: usize = 100;
 
 /// Tells the log what has changed from one reading to the next.
 pub(crate) fn tell(before: &Snapshot, now: &Snapshot) {
@@ -27,14 +29,14 @@ pub(crate) fn tell(before: &Snapshot, now: &Snapshot) {
 }
 
 /// What is only in the later list, what is in both, and what is only in the earlier one.
-struct Difference<'a, T> {
-    made: Vec<&'a T>,
-    kept: Vec<(&'a T, &'a T)>,
-    gone: Vec<&'a T>,
+pub(crate) struct Difference<'a, T> {
+    pub(crate) made: Vec<&'a T>,
+    pub(crate) kept: Vec<(&'a T, &'a T)>,
+    pub(crate) gone: Vec<&'a T>,
 }
 
 impl<'a, T> Difference<'a, T> {
-    fn of<K: Ord>(before: &'a [T], now: &'a [T], key: impl Fn(&'a T) -> K) -> Self {
+    pub(crate) fn of<K: Ord>(before: &'a [T], now: &'a [T], key: impl Fn(&'a T) -> K) -> Self {
         let mut earlier: BTreeMap<K, &T> = before.iter().map(|one| (key(one), one)).collect();
         let (mut made, mut kept) = (Vec::new(), Vec::new());
         for one in now {
@@ -104,7 +106,8 @@ fn users(before: &Snapshot, now: &Snapshot) {
         ]);
         if !what.is_empty() {
             let (disabled, was) = (user.disabled, &earlier.name);
-            info!(name: "user_changed", user = user.name, account = user.account, was, what, disabled, "a user was changed");
+            let expires = user.expires.map_or_else(|| "never".to_owned(), |at| at.to_string());
+            info!(name: "user_changed", user = user.name, account = user.account, was, what, disabled, expires, "a user was changed");
         }
         if earlier_password != password {
             info!(name: "user_password_changed", user = user.name, account = user.account, "a user has another password");
@@ -125,9 +128,9 @@ fn groups(before: &Snapshot, now: &Snapshot) {
             let members = one.members.iter().filter(|member| !other.members.contains(member));
             members.take(MEMBERS_TOLD_MAX).cloned().collect::<Vec<_>>().join(", ")
         };
-        if earlier.members != group.members {
+        if earlier.members != group.members || earlier.name != group.name {
             let (added, removed) = (only_in(group, earlier), only_in(earlier, group));
-            info!(name: "group_changed", group = group.name, added, removed, "a group has other members");
+            info!(name: "group_changed", group = group.name, was = earlier.name, added, removed, "a group has another name or other members");
         }
     }
 }
@@ -176,13 +179,30 @@ fn shares(before: &Snapshot, now: &Snapshot) {
             info!(name: "share_changed", share = share.name, what, "a share was changed");
         }
         if before.rights.get(&share.id) != now.rights.get(&share.id) {
-            info!(name: "share_rights_changed", share = share.name, "other users, groups or hosts may connect to a share, or may do something else there");
+            let (from, to) = (rights(before, share.id), rights(now, share.id));
+            info!(name: "share_rights_changed", share = share.name, from, to, "other users and groups may connect to a share, or may do something else there");
         }
         if earlier.audit != share.audit {
             let (from, to) = (earlier.audit, share.audit);
             info!(name: "share_audit_changed", share = share.name, %from, %to, "something else of a share is audited");
         }
     }
+}
+
+/// Who has which right on a share, in words.
+fn rights(of: &Snapshot, share: i64) -> String {
+    let Some(rights) = of.rights.get(&share) else { return "none".to_owned() };
+    let (names, everyone) = (names(of), rights.everyone.map(|right| format!("everyone={right}")));
+    let granted = rights.granted.iter().take(GRANTED_TOLD_MAX);
+    let granted = granted.filter_map(|(who, right)| Some(format!("{}={right}", names.get(who)?)));
+    let told: Vec<String> = granted.chain(everyone).collect();
+    if told.is_empty() { "none".to_owned() } else { told.join(", ") }
+}
+
+/// The names of users and groups by their relative ids, which stay when somebody is renamed.
+pub(crate) fn names(of: &Snapshot) -> BTreeMap<u32, &str> {
+    let users = of.users.iter().map(|(user, _)| (user.relative_id, user.name.as_str()));
+    users.chain(of.groups.iter().map(|group| (group.relative_id, group.name.as_str()))).collect()
 }
 
 fn settings(before: &StoredSettings, now: &StoredSettings) {
@@ -261,13 +281,16 @@ mod tests {
         });
         assert_eq!(people.len(), 2, "{people:?}");
         assert!(people[0].starts_with("a group was made") && people[1].contains("may connect"), "{people:?}");
+        assert!(people[1].contains("from=\"everyone=full\" to=\"ann=read\""), "{people:?}");
         let people = told(&mut catalog, |catalog| {
             catalog.add_members(&"editors".parse().unwrap(), &["ann".parse().unwrap()]).unwrap();
-            let changes = UserChanges { disabled: Some(true), ..UserChanges::default() };
+            let expires = Some(Some(jiff::Timestamp::from_second(1_800_000_000).unwrap()));
+            let changes = UserChanges { disabled: Some(true), expires, ..UserChanges::default() };
             catalog.update_user(&"ann".parse().unwrap(), &changes).unwrap();
         });
         assert_eq!(people.len(), 2, "{people:?}");
-        assert!(people[0].contains("what=\"disabled\"") && people[1].contains("added=\"ann\""), "{people:?}");
+        assert!(people[0].contains("what=\"disabled, expiry\"") && people[1].contains("added=\"ann\""), "{people:?}");
+        assert!(people[0].contains("expires=\"2027-01-15T08:00:00Z\""), "{people:?}");
 
         let changed = told(&mut catalog, |catalog| {
             catalog.set_password(&"ann".parse().unwrap(), "another horse battery", None).unwrap();

@@ -42,8 +42,10 @@ impl Operations {
 
     /// Ends a session with all its channels.
     pub fn close_session(&self, by: By<'_>, id: u64) -> Result<(), Error> {
+        let user = self.admin.sessions().find(|session| session.id == id).map(|session| session.user);
         closed(self.admin.close_session(id), id, "session", "sessions")?;
-        info!(name: "session_closed", operator = by.name(), session = id, "an operator has closed a session");
+        let user = user.unwrap_or_default();
+        info!(name: "session_closed", operator = by.name(), session = id, user, "an operator has closed a session");
         Ok(())
     }
 
