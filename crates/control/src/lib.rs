@@ -38,6 +38,7 @@ mod hosts;
 mod known;
 mod limits;
 mod look;
+mod loosened;
 mod name;
 mod operations;
 mod operators;

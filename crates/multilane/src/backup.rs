@@ -3,10 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use control::{Error, Existing, Holds, Problem, restore_catalog};
+use control::{Error, Existing, Holds, Problem, Restored, restore_catalog};
+use rustix::fs::Access;
+use rustix::io::Errno;
 
 use crate::data;
+use crate::hints::quoted;
 use crate::output::Output;
+use crate::question::{self, Answer};
+use crate::table::printable;
 
 const BACKUP_EXAMPLES: &str = "\
 Examples:
@@ -28,32 +33,45 @@ pub(crate) struct Backup {
 }
 
 const RESTORE_EXAMPLES: &str = "\
-Example:
+Examples:
   multilane restore /backup/multilane.db
+  multilane restore --force /backup/multilane.db    also where it opens what was closed since
 
 The backup takes the place of accounts, users, operators, shares and settings, whole or not at all.
 What was there before is kept in a file whose name is printed. A running server serves at once what
-was restored: sessions of who may no longer sign in end.";
+was restored: sessions of who may no longer sign in end. Users that were disabled or deleted since
+the backup, passwords and keys that were changed, rights that were taken away: all of that is as it
+was then. The command names what it opens, and asks, or wants --force.";
 
 #[derive(Debug, Args)]
 #[command(after_help = RESTORE_EXAMPLES)]
 pub(crate) struct Restore {
     /// What `multilane backup` has made
     pub(crate) file: PathBuf,
+
+    /// Allow what the backup allows and is not allowed now
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 pub(crate) fn back_up(path: &Path, arguments: &Backup, output: Output) -> Result<(), Error> {
     let (_, catalog) = data::open(path)?;
+    let folder = arguments.file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    refuse_forbidden(folder, Access::WRITE_OK | Access::EXEC_OK, "make a file in")?;
     let existing = if arguments.force { Existing::IsReplaced } else { Existing::IsKept };
     let made = catalog.back_up(&arguments.file, existing)?;
     output.print(&made, |made| format!("backed up {} to {}\n", held(&made.holds), made.file.display()))
 }
 
 pub(crate) fn restore(path: &Path, arguments: &Restore, output: Output) -> Result<(), Error> {
-    let restored = restore_catalog(path, &arguments.file)?;
+    refuse_forbidden(&arguments.file, Access::READ_OK, "read")?;
+    let restored = restored(path, arguments)?;
     // It stands, whatever becomes of the rest.
     output.print(&restored, |restored| {
         let mut text = format!("restored {} from {}\n", held(&restored.holds), restored.file.display());
+        for opens in &restored.loosened {
+            text.push_str(&format!("opens: {}\n", printable(opens)));
+        }
         if let Some(kept) = &restored.kept {
             text.push_str(&format!("what was there before is kept in {}\n", kept.display()));
         }
@@ -64,7 +82,13 @@ pub(crate) fn restore(path: &Path, arguments: &Restore, output: Output) -> Resul
             "warning: this is a copy of a catalog in use, and no log lies beside it: its last changes may be missing"
         );
     }
-    warn_of_names("may sign in again", &restored.back);
+    if restored.is_unknown {
+        warn_of_names("may sign in again", &restored.back);
+        eprintln!(
+            "warning: what was there before cannot be read, and nobody knows what is allowed again: \
+             see `multilane user list` and `multilane share grants NAME`"
+        );
+    }
     warn_of_names("can sign in no longer", &restored.gone);
     // Opened once it has its log beside it, for which a full disk may have no room later.
     let (folder, _) = data::open(path)?;
@@ -73,13 +97,49 @@ pub(crate) fn restore(path: &Path, arguments: &Restore, output: Output) -> Resul
     Ok(())
 }
 
+/// Refuses what this user may not do, and says which user that is: root acts as the owner of the data folder, who may do less than root.
+fn refuse_forbidden(place: &Path, access: Access, what: &str) -> Result<(), Error> {
+    if rustix::fs::access(place, access) != Err(Errno::ACCESS) {
+        return Ok(());
+    }
+    let user = uzers::get_current_username().map(|name| name.to_string_lossy().into_owned());
+    let user = user.unwrap_or_else(|| uzers::get_current_uid().to_string());
+    let at = quoted(&place.to_string_lossy());
+    Err(Error::machine(
+        format!("user {user}, whose the data folder is, may not {what} {}", place.display()),
+        format!("let {user} in on the way there, and do `chown {user} {at}`; or name another place"),
+    ))
+}
+
+/// Restores where nothing is opened by it, or where that is wanted.
+fn restored(path: &Path, arguments: &Restore) -> Result<Restored, Error> {
+    if arguments.force {
+        return restore_catalog(path, &arguments.file, &mut |_| true);
+    }
+    let mut seen = Vec::new();
+    let refused = match restore_catalog(path, &arguments.file, &mut |loosened| {
+        seen = loosened.to_vec();
+        false
+    }) {
+        Err(refused) if !seen.is_empty() => refused,
+        restored => return restored,
+    };
+    seen.iter().for_each(|opens| eprintln!("opens: {}", printable(opens)));
+    match question::ask("Is that meant, and is the backup restored?") {
+        // Not where something else has come in between.
+        Answer::Yes => restore_catalog(path, &arguments.file, &mut |loosened| loosened == seen),
+        Answer::No | Answer::NobodyToAsk => Err(refused),
+    }
+}
+
 /// What a catalog holds, in words.
-fn held(holds: &Holds) -> String {
+pub(crate) fn held(holds: &Holds) -> String {
     let counted = |count: usize, one: &str| if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") };
     format!(
-        "{}, {}, {} and {}",
+        "{}, {}, {}, {} and {}",
         counted(holds.accounts, "account"),
         counted(holds.users, "user"),
+        counted(holds.groups, "group"),
         counted(holds.operators, "operator"),
         counted(holds.shares, "share")
     )

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::Subcommand;
 use control::{Checked, DataFolder, Error, check_catalog};
 
+use crate::backup::held;
 use crate::output::Output;
 
 const CHECK_EXIT_CODES: &str = "\
@@ -34,7 +35,8 @@ fn text(checked: &Checked) -> String {
         text.push_str(&format!("wrong: {}\nhelp: {}\n", found.problem, found.remedy));
     }
     if text.is_empty() {
-        text = format!("nothing is wrong with {}\n", checked.catalog.display());
+        let holds = checked.holds.as_ref().map(|holds| format!(", with {}", held(holds))).unwrap_or_default();
+        text = format!("nothing is wrong with {}{holds}\n", checked.catalog.display());
     }
     text
 }

@@ -25,6 +25,7 @@ mod options;
 mod output;
 mod page;
 mod password;
+mod question;
 mod raw_end;
 mod recorder;
 mod remote;

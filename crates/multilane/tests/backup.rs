@@ -70,7 +70,7 @@ fn a_running_server_serves_what_was_restored_at_once_and_nobody_else() {
     let (place, server) = with_alice();
     let file = place.place.path().join("backup.db");
     let said = place.done(&["backup", text(&file)]);
-    assert!(said.starts_with("backed up 1 account, 1 user, 0 operators and 2 shares to "), "{said}");
+    assert!(said.starts_with("backed up 1 account, 1 user, 0 groups, 0 operators and 2 shares to "), "{said}");
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o7777, 0o600);
     place.done(&["user", "remove", "alice"]);
     assert!(!server.lets_alice_list(&place, "fast"));
@@ -78,8 +78,15 @@ fn a_running_server_serves_what_was_restored_at_once_and_nobody_else() {
     place.done(&["backup", text(&without_alice)]);
 
     let output = place.run(&["restore", text(&file)]);
+    let refused = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(1) && output.stdout.is_empty(), "{refused}");
+    assert!(refused.starts_with("opens: user alice is there again, and may sign in\n"), "{refused}");
+    assert!(refused.contains("nothing is changed\nhelp: ") && refused.contains("--force"), "{refused}");
+    assert!(!server.lets_alice_list(&place, "fast"));
+    let output = place.run(&["restore", "--force", text(&file)]);
     let (said, warned) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
-    assert!(output.status.success() && warned == "warning: may sign in again: alice\n", "{warned}");
+    assert!(output.status.success() && warned.is_empty(), "{warned}");
+    assert!(said.contains("\nopens: user alice is there again, and may sign in\n"), "{said}");
     let kept = place.data.join("catalog.db.before-restore");
     assert!(said.contains(&format!("what was there before is kept in {}", kept.display())) && kept.exists(), "{said}");
     assert!(server.lets_alice_list(&place, "fast"));
@@ -88,6 +95,7 @@ fn a_running_server_serves_what_was_restored_at_once_and_nobody_else() {
     let output = place.run(&["restore", "--json", text(&without_alice)]);
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&told["gone"], &told["back"], &told["users"]), (&json!(["alice"]), &json!([]), &json!(0)));
+    assert_eq!(told["loosened"], json!([]));
     assert!(told["kept"].as_str().unwrap().ends_with("catalog.db.before-restore.2"), "{told}");
     assert!(!writer.wait().unwrap().success() && !server.lets_alice_list(&place, "fast"));
     // The commands go on with what was restored.

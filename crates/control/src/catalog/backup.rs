@@ -41,6 +41,8 @@ pub struct Holds {
     pub accounts: usize,
     /// Users.
     pub users: usize,
+    /// Groups.
+    pub groups: usize,
     /// Operators.
     pub operators: usize,
     /// Shares.
@@ -60,6 +62,7 @@ impl Holds {
             schema: schema::version(connection)?,
             accounts: rows("account")?,
             users: rows("user")?,
+            groups: rows("user_group")?,
             operators: rows("operator")?,
             shares: rows("share")?,
         })

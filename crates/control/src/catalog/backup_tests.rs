@@ -15,6 +15,11 @@ use super::*;
 use crate::small_disk::SmallDisk;
 use crate::{AccountKind, Fault};
 
+/// Restores, whatever that allows.
+fn restore(data: &Path, file: &Path) -> Result<Restored, Error> {
+    restore_catalog(data, file, &mut |_| true)
+}
+
 /// A data folder with something of everything in its catalog.
 fn full() -> (TempDir, DataFolder, Catalog) {
     let (place, folder) = place();
@@ -69,11 +74,11 @@ fn a_backup_has_everything_and_its_owner_alone_may_read_it() {
     catalog.create_operator(&"olga".parse().unwrap(), "long enough a secret").unwrap();
     let file = place.path().join("backup.db");
     let made = catalog.back_up(&file, Existing::IsKept).unwrap();
-    let holds = Holds { schema: schema::latest(), accounts: 1, users: 1, operators: 1, shares: 3 };
+    let holds = Holds { schema: schema::latest(), accounts: 1, users: 1, groups: 0, operators: 1, shares: 3 };
     assert_eq!((made.holds, made.bytes), (holds, fs::metadata(&file).unwrap().len()));
     assert_eq!(mode(&file), 0o600);
     let elsewhere = place.path().join("elsewhere");
-    let restored = restore_catalog(&elsewhere, &file).unwrap();
+    let restored = restore(&elsewhere, &file).unwrap();
     assert_eq!((restored.holds, restored.kept, restored.back.len()), (holds, None, 0));
     let other = DataFolder::open(&elsewhere).unwrap();
     assert_eq!(said(&other), said(&folder));
@@ -152,7 +157,7 @@ fn a_restore_keeps_what_was_there_and_that_can_be_restored() {
     catalog.add_user(&"bob".parse().unwrap(), "secret", None).unwrap();
     catalog.remove_user(&"alice".parse().unwrap()).unwrap();
     let before = said(&folder);
-    let restored = restore_catalog(folder.path(), &file).unwrap();
+    let restored = restore(folder.path(), &file).unwrap();
     assert_eq!(
         (restored.back.as_slice(), restored.gone.as_slice()),
         (&["alice".to_owned()][..], &["bob".to_owned()][..])
@@ -160,9 +165,80 @@ fn a_restore_keeps_what_was_there_and_that_can_be_restored() {
     assert_eq!(said(&folder), at_backup);
     let kept = restored.kept.unwrap();
     assert_eq!((kept.parent(), mode(&kept)), (Some(folder.path()), 0o600));
-    let again = restore_catalog(folder.path(), &kept).unwrap();
+    let again = restore(folder.path(), &kept).unwrap();
     assert_eq!(said(&folder), before);
     assert_ne!(again.kept.unwrap(), kept, "each has a name of its own");
+}
+
+#[test]
+fn a_restore_names_everything_that_it_opens_and_opens_nothing_where_nobody_agrees() {
+    let (place, folder, mut catalog) = full();
+    let (alice, bob, carl): (crate::UserName, crate::UserName, crate::UserName) =
+        ("alice".parse().unwrap(), "bob".parse().unwrap(), "carl".parse().unwrap());
+    let staff = "staff".parse().unwrap();
+    for name in [&bob, &carl, &"dora".parse().unwrap(), &"eve".parse().unwrap()] {
+        catalog.add_user(name, "secret", None).unwrap();
+    }
+    catalog.create_group(&staff, None).unwrap();
+    catalog.add_members(&staff, std::slice::from_ref(&bob)).unwrap();
+    catalog.create_operator(&"olga".parse().unwrap(), "correct horse battery").unwrap();
+    let file = place.path().join("backup.db");
+    assert_eq!(catalog.back_up(&file, Existing::IsKept).unwrap().holds.groups, 1);
+
+    let disable = UserChanges { disabled: Some(true), ..UserChanges::default() };
+    catalog.update_user(&bob, &disable).unwrap();
+    let expire = UserChanges { expires: Some(Some(Timestamp::UNIX_EPOCH)), ..UserChanges::default() };
+    catalog.update_user(&"dora".parse().unwrap(), &expire).unwrap();
+    let rename = UserChanges { name: Some("evelyn".parse().unwrap()), ..UserChanges::default() };
+    catalog.update_user(&"eve".parse().unwrap(), &rename).unwrap();
+    catalog.set_password(&carl, "another").unwrap();
+    catalog.remove_user(&alice).unwrap();
+    catalog.add_user(&alice, "secret", None).unwrap();
+    catalog.remove_members(&staff, std::slice::from_ref(&bob)).unwrap();
+    catalog.regenerate_key(&account("abc"), Key::One).unwrap();
+    catalog.delete_operator(&"olga".parse().unwrap()).unwrap();
+    catalog.grant(&share("outside"), &Grantee::Named(carl.clone()), server::admin::ShareRight::Read).unwrap();
+    catalog.delete_share(&share("fast")).unwrap();
+    let guarded = ShareChanges {
+        seal_required: Some(true),
+        audit: Some(server::admin::AuditClasses::ALL),
+        ..ShareChanges::default()
+    };
+    catalog.update_share(&share("inside"), &guarded).unwrap();
+    catalog.change_settings(|settings| settings.sealing = server::admin::Sealing::Required).unwrap();
+    let before = said(&folder);
+
+    let mut told = Vec::new();
+    let refused = restore_catalog(folder.path(), &file, &mut |loosened| {
+        told = loosened.to_vec();
+        false
+    });
+    assert_eq!(
+        told,
+        [
+            "key1 of account abc is another one, and signs in",
+            "user alice is the one before who was made anew, with that one's SID and password",
+            "user bob is no longer disabled, and may sign in",
+            "user carl has another password",
+            "user dora has no longer expired, and may sign in",
+            "group staff holds bob again",
+            "operator olga is there again, and may sign in to the page",
+            "share fast is there again, for the keys of account abc, everyone of the account: full",
+            "share inside no longer wants encryption",
+            "share inside is no longer audited for read, write, delete, security, sign-in",
+            "share outside lets in everyone of the account: full",
+            "setting: encryption is no longer required",
+        ]
+    );
+    let refused = refused.unwrap_err();
+    assert!(refused.remedy().contains("--force"), "{refused}");
+    assert_eq!(said(&folder), before, "nothing is changed");
+
+    let restored = restore(folder.path(), &file).unwrap();
+    assert_eq!((restored.loosened, restored.is_unknown), (told, false));
+    assert_eq!((restored.back, restored.gone), (vec!["alice".to_owned()], vec!["alice".to_owned()]));
+    let again = restore_catalog(folder.path(), &file, &mut |_| false).unwrap();
+    assert_eq!(again.loosened, Vec::<String>::new(), "what is the same opens nothing");
 }
 
 #[test]
@@ -176,7 +252,7 @@ fn a_number_that_was_given_behind_the_backup_is_given_to_nobody_else() {
     drop(catalog);
     let elsewhere = place.path().join("elsewhere");
     for data in [folder.path(), &elsewhere] {
-        restore_catalog(data, &file).unwrap();
+        restore(data, &file).unwrap();
         let mut catalog = Catalog::open(&DataFolder::open(data).unwrap()).unwrap();
         let carol = catalog.add_user(&"carol".parse().unwrap(), "secret", None).unwrap();
         assert!(carol.relative_id > bob.relative_id, "whether what was made since is known or not");
@@ -247,16 +323,16 @@ fn what_is_no_whole_backup_of_this_version_is_refused_and_nothing_is_changed() {
     let (broken, nowhere) = (place.path().join("broken"), place.path().join("no data"));
     fs::create_dir(&broken).unwrap();
     for (wrong, why) in unfit(&broken, &fs::read(&file).unwrap()) {
-        let refused = restore_catalog(folder.path(), &wrong).unwrap_err();
+        let refused = restore(folder.path(), &wrong).unwrap_err();
         assert!(refused.to_string().contains(why) && !refused.remedy().is_empty(), "{}: {refused}", wrong.display());
         assert!(refused.what().contains(wrong.to_str().unwrap()), "{}: {refused}", wrong.display());
         assert_eq!((said(&folder), names(folder.path())), before, "{}", wrong.display());
-        assert!(restore_catalog(&nowhere, &wrong).is_err());
+        assert!(restore(&nowhere, &wrong).is_err());
         assert!(!nowhere.join("catalog.db").exists());
     }
-    let refused = restore_catalog(folder.path(), &folder.catalog()).unwrap_err();
+    let refused = restore(folder.path(), &folder.catalog()).unwrap_err();
     assert!(refused.what().contains("the catalog itself"), "{refused}");
-    restore_catalog(folder.path(), &file).unwrap();
+    restore(folder.path(), &file).unwrap();
 }
 
 #[test]
@@ -273,7 +349,7 @@ fn a_restore_without_room_changes_nothing() {
     let before = names(folder.path());
     // There is less and less in the way, so that each step comes to be the first without room.
     let mut refused = 0;
-    while let Err(cause) = restore_catalog(folder.path(), &file) {
+    while let Err(cause) = restore(folder.path(), &file) {
         assert!(cause.remedy().contains("space"), "{cause}");
         assert_eq!(names(folder.path()), before);
         assert_eq!(Catalog::open(&folder).unwrap().account(&account("here")).unwrap().name, "here");
@@ -291,7 +367,7 @@ fn a_broken_catalog_is_kept_as_it_is_and_replaced() {
         catalog.back_up(&file, Existing::IsKept).unwrap();
         drop(catalog);
         fs::write(folder.catalog(), bytes).unwrap();
-        let restored = restore_catalog(folder.path(), &file).unwrap();
+        let restored = restore(folder.path(), &file).unwrap();
         match restored.kept {
             Some(kept) => assert_eq!((fs::read(&kept).unwrap().as_slice(), mode(&kept)), (bytes, 0o600)),
             None => assert!(bytes.is_empty()),
@@ -316,7 +392,7 @@ fn a_catalog_with_a_page_that_is_damaged_is_found_and_replaced() {
     if let Ok(catalog) = Catalog::open(&folder) {
         assert!(catalog.back_up(&place.path().join("bad.db"), Existing::IsKept).is_err(), "no backup is made of it");
     }
-    restore_catalog(folder.path(), &file).unwrap();
+    restore(folder.path(), &file).unwrap();
     assert_eq!(check_catalog(&folder).unwrap().problems, []);
 }
 
@@ -325,7 +401,7 @@ fn a_change_that_waited_for_a_restore_is_refused_and_not_lost_in_silence() {
     let (place, folder, mut catalog) = full();
     let file = place.path().join("backup.db");
     catalog.back_up(&file, Existing::IsKept).unwrap();
-    restore_catalog(folder.path(), &file).unwrap();
+    restore(folder.path(), &file).unwrap();
     let refused = catalog.add_user(&"bob".parse().unwrap(), "secret", None).unwrap_err();
     assert!(refused.what().contains("replaced") && refused.remedy().contains("try again"), "{refused}");
     assert!(!has_user(&folder, "bob"));
@@ -356,7 +432,7 @@ fn each_of_many_backups_made_while_the_catalog_changes_restores() {
             let file = place.path().join(format!("backup-{number}.db"));
             let made = Catalog::open(&folder).unwrap().back_up(&file, Existing::IsKept).unwrap();
             let data = place.path().join(format!("data-{number}"));
-            let restored = restore_catalog(&data, &file).unwrap();
+            let restored = restore(&data, &file).unwrap();
             assert_eq!(restored.holds, made.holds);
             let restored = Catalog::open(&DataFolder::open(&data).unwrap()).unwrap().snapshot().unwrap();
             // A user is made before its share, and both go before the next.
@@ -396,7 +472,7 @@ fn an_older_catalog_is_raised_and_what_it_was_is_kept() {
     assert!(Catalog::open(&folder).unwrap().notices().is_empty(), "it is told once");
     drop(catalog);
     // It is a backup, too, and raised once more.
-    let restored = restore_catalog(folder.path(), &kept).unwrap();
+    let restored = restore(folder.path(), &kept).unwrap();
     assert_eq!((restored.schema_of_backup, restored.holds.schema, restored.holds.accounts), (5, schema::latest(), 1));
 }
 
@@ -433,7 +509,7 @@ fn a_newer_catalog_is_refused_untouched_and_an_older_backup_takes_its_place() {
     assert!(refused.what().contains("9999") && refused.remedy().contains("newer"), "{refused}");
     let found = check_catalog(&folder).unwrap();
     assert!(found.problems.len() == 1 && found.problems[0].problem.contains("9999"), "{found:?}");
-    let kept = restore_catalog(folder.path(), &file).unwrap().kept.unwrap();
+    let kept = restore(folder.path(), &file).unwrap().kept.unwrap();
     assert!(has_user(&folder, "alice"));
     assert_eq!(schema::version(&copies::open(&kept).unwrap()).unwrap(), 9999);
 }
@@ -465,11 +541,11 @@ fn a_copy_without_its_log_is_told_and_one_with_it_has_everything() {
 
     let (fourth, fifth) = (copied("fourth", false), copied("fifth", true));
     let target = place.path().join("target");
-    assert!(restore_catalog(&target, &fourth.catalog()).unwrap().is_without_log);
+    assert!(restore(&target, &fourth.catalog()).unwrap().is_without_log);
     assert!(!has_user(&DataFolder::open(&target).unwrap(), "bob"));
-    assert!(!restore_catalog(&target, &fifth.catalog()).unwrap().is_without_log);
+    assert!(!restore(&target, &fifth.catalog()).unwrap().is_without_log);
     assert!(has_user(&DataFolder::open(&target).unwrap(), "bob"));
-    assert!(!restore_catalog(&target, &folder.catalog()).unwrap().is_without_log, "of a catalog in use, too");
+    assert!(!restore(&target, &folder.catalog()).unwrap().is_without_log, "of a catalog in use, too");
 }
 
 #[test]

@@ -101,6 +101,27 @@ pub(crate) struct Snapshot {
     pub(crate) read_at: Timestamp,
 }
 
+impl Snapshot {
+    /// What a catalog of this program's schema says. The caller keeps it from changing meanwhile.
+    fn read(view: &Connection) -> Result<Self, Error> {
+        // Before anything is judged by it.
+        let read_at = Timestamp::now();
+        Ok(Snapshot {
+            accounts: accounts::all_with_keys(view)?,
+            users: users::all_with_hashes(view)?,
+            former: former::all(view)?,
+            operators: operators::all_with_hashes(view)?,
+            groups: groups::all(view)?,
+            groups_of: groups::memberships(view)?,
+            shares: share_rows::all(view)?,
+            rights: share_rights::all(view)?,
+            settings: settings::read(view)?,
+            features: features::read(view)?,
+            read_at,
+        })
+    }
+}
+
 impl Catalog {
     /// Opens the catalog of `folder`, making it where it is missing and raising it to this program's schema.
     pub fn open(folder: &DataFolder) -> Result<Self, Error> {
@@ -174,22 +195,8 @@ impl Catalog {
 
     /// Accounts, users, operators, shares and settings as they stand together at one moment.
     pub(crate) fn snapshot(&mut self) -> Result<Snapshot, Error> {
-        // Before anything is judged by it.
-        let read_at = Timestamp::now();
         let view = self.connection.transaction()?;
-        Ok(Snapshot {
-            accounts: accounts::all_with_keys(&view)?,
-            users: users::all_with_hashes(&view)?,
-            former: former::all(&view)?,
-            operators: operators::all_with_hashes(&view)?,
-            groups: groups::all(&view)?,
-            groups_of: groups::memberships(&view)?,
-            shares: share_rows::all(&view)?,
-            rights: share_rights::all(&view)?,
-            settings: settings::read(&view)?,
-            features: features::read(&view)?,
-            read_at,
-        })
+        Snapshot::read(&view)
     }
 
     /// The same where `change` takes secrets away: nothing of them stays in the catalog's files, but where another program reads these at this

@@ -12,9 +12,11 @@ use serde::Serialize;
 
 use super::backup::Holds;
 use super::{
-    FileIdentity, WAIT_MAX, check, copies, data_place, holds_nothing, keep_log, log_of, schema, settings, share_rows,
+    FileIdentity, Snapshot, WAIT_MAX, check, copies, data_place, holds_nothing, keep_log, log_of, schema, settings,
+    share_rows,
 };
 use crate::folder::{self, private_file};
+use crate::loosened::loosened;
 use crate::{DataFolder, Error, Problem, look_for_problems};
 
 /// Numbers that are left out behind those of the backup: of users and shares that were made since, which the backup does not know. Descriptors of
@@ -37,18 +39,24 @@ pub struct Restored {
     pub holds: Holds,
     /// The schema that the backup had.
     pub schema_of_backup: usize,
-    /// Accounts and users that may sign in again who could not before.
+    /// Accounts and users that are there again who were not before.
     pub back: Vec<String>,
-    /// Those who could sign in, and cannot any more.
+    /// Those who were there, and are not any more.
     pub gone: Vec<String>,
+    /// What is allowed now that was not before, a sentence for each.
+    pub loosened: Vec<String>,
+    /// The catalog that was replaced could not be read: nobody knows what is allowed now that was not before.
+    pub is_unknown: bool,
     /// The backup is a copy of a catalog in use, and no log lay beside it: what was last changed may be missing.
     pub is_without_log: bool,
     /// Shares that cannot be served as they are.
     pub problems: Vec<Problem>,
 }
 
-/// Has the backup `file` take the place of the catalog of the data folder `data`, which is made where there is none. What was there before is kept.
-pub fn restore_catalog(data: &Path, file: &Path) -> Result<Restored, Error> {
+/// Has the backup `file` take the place of the catalog of the data folder `data`, which is made where there is none. What was there before is kept. Where
+/// the backup allows what is not allowed now, `agree` hears of it first, and nothing is changed where it says no; it is to answer at once, for nobody
+/// can change the catalog meanwhile.
+pub fn restore_catalog(data: &Path, file: &Path, agree: &mut dyn FnMut(&[String]) -> bool) -> Result<Restored, Error> {
     let catalog = data.join("catalog.db");
     if FileIdentity::at(file).is_ok_and(|one| FileIdentity::at(&catalog).is_ok_and(|other| one == other)) {
         return Err(no_backup(file, "it is the catalog itself"));
@@ -59,12 +67,23 @@ pub fn restore_catalog(data: &Path, file: &Path) -> Result<Restored, Error> {
     let staged = Staged::of(&file, &folder)?;
     let current = Current::hold(&folder)?;
     let restored = staged.go_on_from(current.connection().map(Before::read))?;
+    let (loosened, is_unknown) = match current.snapshot(&folder) {
+        None => (Vec::new(), false),
+        Some(Ok(before)) => (loosened(&before, &Snapshot::read(&staged.connection)?), false),
+        Some(Err(_)) => (Vec::new(), true),
+    };
+    if !loosened.is_empty() && !agree(&loosened) {
+        return Err(Error::conflict(
+            format!("{} allows what is not allowed now, and nothing is changed", file.display()),
+            "look at what it is, and restore with --force if that is meant",
+        ));
+    }
     let staged = staged.close()?;
     // From here on nothing needs room but this.
     let kept = current.keep(&folder)?;
     take_place(&staged.0, &folder)?;
     drop((current, turn));
-    Ok(Restored { file, kept, ..restored })
+    Ok(Restored { file, kept, loosened, is_unknown, ..restored })
 }
 
 /// The file by its whole name. What is no file with something in it that SQLite wrote is refused before anything is made.
@@ -185,8 +204,8 @@ impl Staged {
             let set = "UPDATE sqlite_sequence SET seq = ?2 WHERE name = ?1";
             self.connection.execute(set, rusqlite::params![table, next])?;
         }
-        let without = |these: &[String], those: &[String]| -> Vec<String> {
-            these.iter().filter(|name| !those.contains(name)).cloned().collect()
+        let without = |these: &BTreeMap<u32, String>, those: &BTreeMap<u32, String>| -> Vec<String> {
+            these.iter().filter(|(number, _)| !those.contains_key(number)).map(|(_, name)| name.clone()).collect()
         };
         Ok(Restored {
             file: PathBuf::new(),
@@ -195,6 +214,8 @@ impl Staged {
             schema_of_backup: self.schema_of_backup,
             back: without(&own.principals, &before.principals),
             gone: without(&before.principals, &own.principals),
+            loosened: Vec::new(),
+            is_unknown: false,
             is_without_log: self.is_without_log,
             problems: look_for_problems(&share_rows::all(&self.connection)?, &self.data),
         })
@@ -229,8 +250,8 @@ fn take_place(staged: &Path, folder: &DataFolder) -> Result<(), Error> {
 struct Before {
     /// The last numbers given, by table.
     numbers: BTreeMap<String, i64>,
-    /// Who may sign in.
-    principals: Vec<String>,
+    /// Accounts and users, by their relative ids: whoever is made anew under a name is somebody else.
+    principals: BTreeMap<u32, String>,
 }
 
 impl Before {
@@ -239,10 +260,9 @@ impl Before {
             let mut select = connection.prepare("SELECT name, seq FROM sqlite_sequence")?;
             select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
         };
-        let principals = || -> rusqlite::Result<Vec<String>> {
-            let mut select =
-                connection.prepare("SELECT name FROM account UNION ALL SELECT name FROM user ORDER BY name")?;
-            select.query_map([], |row| row.get(0))?.collect()
+        let principals = || -> rusqlite::Result<BTreeMap<u32, String>> {
+            let select = "SELECT relative_id, name FROM account UNION ALL SELECT relative_id, name FROM user";
+            connection.prepare(select)?.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
         };
         Before { numbers: numbers().unwrap_or_default(), principals: principals().unwrap_or_default() }
     }
@@ -289,6 +309,28 @@ impl Current {
                 return Err(folder::held(catalog));
             }
         }
+    }
+
+    /// What it says, as this program understands it; `None` where there is none.
+    fn snapshot(&self, folder: &DataFolder) -> Option<Result<Snapshot, Error>> {
+        match self {
+            Current::Nothing => None,
+            Current::Damaged => Some(Err(Error::machine("the catalog cannot be read", "restore a backup"))),
+            Current::Sound(_) => Some(Self::raised_copy(folder)),
+        }
+    }
+
+    /// What a copy says that is raised to this program's schema. The catalog itself may be going to be replaced, and stays as it is.
+    fn raised_copy(folder: &DataFolder) -> Result<Snapshot, Error> {
+        // Not through the one that holds it: SQLite copies nothing from a connection that may change something.
+        let reader = copies::open(&folder.catalog())?;
+        keep_log(&reader)?;
+        let mut memory = Connection::open_in_memory()?;
+        copies::copy(&reader, &mut memory)?;
+        data_place::tell(&memory, folder.path())?;
+        schema::raise(&mut memory)?;
+        settings::fill(&mut memory)?;
+        Snapshot::read(&memory)
     }
 
     fn connection(&self) -> Option<&Connection> {

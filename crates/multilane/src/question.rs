@@ -1,0 +1,37 @@
+//! Questions at a terminal, before something that is not easily undone.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+
+use control::Error;
+
+/// Asks whether what is called so is to go; goes on where there is nobody to ask.
+pub(crate) fn agree(question: &str, name: &str) -> Result<(), Error> {
+    match ask(question) {
+        Answer::Yes | Answer::NobodyToAsk => Ok(()),
+        Answer::No => Err(Error::conflict(format!("{name:?} stays as it is"), "say yes, or --force, to have it go")),
+    }
+}
+
+/// What came of a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// Go on.
+    Yes,
+    /// Leave it.
+    No,
+    /// Nobody sits at a terminal.
+    NobodyToAsk,
+}
+
+/// Asks who sits at the terminal. Whatever is not a yes is a no.
+pub(crate) fn ask(question: &str) -> Answer {
+    if !io::stdin().is_terminal() {
+        return Answer::NobodyToAsk;
+    }
+    eprint!("{question} [y/N] ");
+    let _ = io::stderr().flush();
+    let mut answer = String::new();
+    let read = io::stdin().lock().read_line(&mut answer);
+    let is_yes = read.is_ok() && matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes");
+    if is_yes { Answer::Yes } else { Answer::No }
+}
