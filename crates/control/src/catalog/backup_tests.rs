@@ -191,11 +191,11 @@ fn a_restore_names_everything_that_it_opens_and_opens_nothing_where_nobody_agree
     catalog.update_user(&"dora".parse().unwrap(), &expire).unwrap();
     let rename = UserChanges { name: Some("evelyn".parse().unwrap()), ..UserChanges::default() };
     catalog.update_user(&"eve".parse().unwrap(), &rename).unwrap();
-    catalog.set_password(&carl, "another").unwrap();
+    catalog.set_password(&carl, "another", None).unwrap();
     catalog.remove_user(&alice).unwrap();
     catalog.add_user(&alice, "secret", None).unwrap();
     catalog.remove_members(&staff, std::slice::from_ref(&bob)).unwrap();
-    catalog.regenerate_key(&account("abc"), Key::One).unwrap();
+    catalog.regenerate_key(&account("abc"), Key::One, None).unwrap();
     catalog.delete_operator(&"olga".parse().unwrap()).unwrap();
     catalog.grant(&share("outside"), &Grantee::Named(carl.clone()), server::admin::ShareRight::Read).unwrap();
     catalog.delete_share(&share("fast")).unwrap();
@@ -205,7 +205,7 @@ fn a_restore_names_everything_that_it_opens_and_opens_nothing_where_nobody_agree
         ..ShareChanges::default()
     };
     catalog.update_share(&share("inside"), &guarded).unwrap();
-    catalog.change_settings(|settings| settings.sealing = server::admin::Sealing::Required).unwrap();
+    catalog.set(&crate::Setting::Sealing(server::admin::Sealing::Required)).unwrap();
     let before = said(&folder);
 
     let mut told = Vec::new();

@@ -121,7 +121,7 @@ pub(crate) fn multi_protocol(connection: &Connection, frame: &[u8]) -> Result<Ve
 /// Tells whoever runs the server why a client of old gets nowhere, and what would let it in.
 fn log_dialects(connection: &Connection, newest: Option<Dialect>) {
     let newest = newest.map_or_else(|| "SMB1".to_owned(), |dialect| format!("{:#06x}", dialect.0));
-    tracing::info!(name: "dialect_refused", peer = %connection.peer, newest, "a client was refused for its dialect; `serve --dialect-min 2.0.2` serves 2.1 and 2.0.2");
+    tracing::info!(name: "dialect_refused", peer = %connection.peer, newest, "a client was refused for its dialect; `multilane server set dialect-min 2.0.2` lets 2.1 and 2.0.2 in");
 }
 
 fn kept(request: &NegotiateRequest<'_>) -> Vec<Dialect> {
