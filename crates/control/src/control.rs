@@ -1,5 +1,6 @@
 //! From the catalog to the configuration that the server serves.
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
@@ -17,6 +18,7 @@ use crate::catalog::{
     self, BusyPolling, Catalog, Dialect, Modes, NewShare, ShareRecord, Snapshot, Source, StoredSettings,
 };
 use crate::catalog_changes;
+use crate::catalog_health::CatalogHealth;
 use crate::rates::Limits;
 use crate::serve_option::{ServeOption, SettingView};
 use crate::served_folder::{BeforeTouch, HANGS_AFTER};
@@ -88,6 +90,9 @@ pub struct Control {
     version: Option<i64>,
     /// Hears when a folder is served that was not; until somebody listens.
     changes: Option<Receiver<()>>,
+    health: CatalogHealth,
+    /// Hears that the catalog's file is to be looked at; until somebody listens.
+    looks: Option<Receiver<()>>,
 }
 
 impl Control {
@@ -104,6 +109,7 @@ impl Control {
         before_touch: BeforeTouch,
     ) -> Self {
         let (mut stores, changes) = Stores::new(folder.clone(), before_touch);
+        let (health, looks) = CatalogHealth::new();
         stores.delay_ram_disks(overrides.store_latency);
         Control {
             folder: folder.clone(),
@@ -118,6 +124,8 @@ impl Control {
             is_replaced: false,
             version: None,
             changes: Some(changes),
+            health,
+            looks: Some(looks),
         }
     }
 
@@ -175,6 +183,7 @@ impl Control {
         {
             info!(name: "catalog_replaced", "the catalog was replaced and is open anew: what it says now takes effect");
             self.stores.lock().drop_disks_of_others(&before.shares, &snapshot.shares);
+            self.health.look();
         }
         if let Some(before) = &self.known {
             catalog_changes::tell(before, &snapshot);
@@ -216,6 +225,19 @@ impl Control {
     /// Who hears of folders that are served now, and something that makes itself heard there. `None` where somebody listens already.
     pub(crate) fn changes(&mut self) -> Option<(Receiver<()>, SyncSender<()>)> {
         self.changes.take().map(|changes| (changes, self.stores.lock().teller()))
+    }
+
+    /// Begins to look at the catalog's file now and then; gives who has it looked at.
+    pub(crate) fn watch_catalog(&mut self) -> io::Result<CatalogHealth> {
+        if let Some(looks) = self.looks.take() {
+            self.health.watch(&self.folder, looks)?;
+        }
+        Ok(self.health.clone())
+    }
+
+    /// What the last look at the catalog's file found wrong.
+    pub fn catalog_damage(&self) -> Option<String> {
+        self.health.damage()
     }
 
     /// True where the catalog has changed since the last configuration, or was replaced. Where it cannot be asked just now it can be the next time.

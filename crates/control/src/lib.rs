@@ -29,6 +29,7 @@ mod azure;
 mod belief;
 mod catalog;
 mod catalog_changes;
+mod catalog_health;
 mod control;
 mod counters;
 mod error;

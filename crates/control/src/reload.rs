@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use server::admin::Admin;
 use tracing::{error, info};
 
+use crate::catalog_health::CatalogHealth;
 use crate::served_folder::HANGS_AFTER;
 use crate::{Control, Error, Problem};
 
@@ -62,20 +63,23 @@ pub type Told = Box<dyn Fn(Option<&Error>) + Send>;
 pub struct Reloader {
     wanted: Arc<AtomicBool>,
     wake: SyncSender<()>,
+    health: CatalogHealth,
 }
 
 impl Reloader {
     /// Starts it; `told` hears what came of each reload. There is one for a control.
     pub fn start(control: &Arc<Mutex<Control>>, admin: Arc<dyn Admin>, told: Told) -> io::Result<Self> {
         let (changes, wake) = control.lock().changes().ok_or(io::ErrorKind::AlreadyExists)?;
+        let health = control.lock().watch_catalog()?;
         let wanted = Arc::new(AtomicBool::new(false));
         let work = Work { control: Arc::downgrade(control), admin, told, wanted: Arc::clone(&wanted) };
         thread::Builder::new().name("multilane-reload".to_owned()).spawn(move || work.run(&changes))?;
-        Ok(Reloader { wanted, wake })
+        Ok(Reloader { wanted, wake, health })
     }
 
-    /// Has the catalog read again, and waits for nothing.
+    /// Has the catalog read again, and its file looked at, and waits for nothing.
     pub fn reload(&self) {
+        self.health.look();
         self.wanted.store(true, Ordering::Release);
         // One call that waits to be heard does for two.
         let _ = self.wake.try_send(());

@@ -173,6 +173,9 @@ pub struct Status {
     pub connections: Vec<usize>,
     /// Shards that do not answer.
     pub silent_shards: Vec<usize>,
+    /// What is wrong with the file of its catalog, as far as it was looked at: its next start would fail.
+    #[serde(default)]
+    pub catalog_damage: Option<String>,
     /// Shares that it does not serve.
     pub problems: Vec<Problem>,
     /// How the requests of each share that it serves have met the share's limits.

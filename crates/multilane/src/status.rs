@@ -74,6 +74,7 @@ struct Said {
     connections: usize,
     shards: usize,
     silent_shards: Vec<usize>,
+    catalog_damage: Option<String>,
     problems: Vec<control::Problem>,
     audit: AuditLines,
 }
@@ -139,6 +140,9 @@ impl Look {
             for shard in &said.silent_shards {
                 line("hangs", &format!("shard {shard} of {}", said.shards));
             }
+            if let Some(damage) = &said.catalog_damage {
+                line("catalog", &format!("damaged: {damage}; restore a backup with `multilane restore FILE`"));
+            }
             for problem in &said.problems {
                 let name = if problem.served { "faulty" } else { "not served" };
                 line(name, &format!("{}: {}", problem.share, problem.problem));
@@ -163,6 +167,7 @@ impl Said {
             connections: status.connections.iter().sum(),
             shards: status.connections.len(),
             silent_shards: status.silent_shards,
+            catalog_damage: status.catalog_damage,
             problems: status.problems,
             audit: status.audit,
         }

@@ -6,7 +6,7 @@ mod place;
 mod started;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -14,7 +14,7 @@ use std::thread;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use crate::alice::{Server, add_user, text, with_alice};
+use crate::alice::{Server, add_user, text, wait_until, with_alice};
 use crate::place::Place;
 
 /// Another place, with what a backup says.
@@ -168,7 +168,9 @@ fn an_older_catalog_is_raised_with_a_copy_and_a_newer_one_is_refused() {
         assert_eq!(refused.status.code(), Some(1), "{complaint}");
         assert!(complaint.contains("schema 9999") && complaint.contains("newer multilane"), "{complaint}");
     }
-    place.done(&["restore", text(&kept)]);
+    let output = place.run(&["restore", text(&kept)]);
+    let warned = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && warned.contains("nobody knows what is allowed again"), "{warned}");
     assert!(Server::new(&place).lets_alice_list(&place, "share"));
 }
 
@@ -194,4 +196,34 @@ fn a_broken_catalog_is_checked_by_exit_code() {
     assert_eq!((checked.status.code(), &told["holds"]), (Some(3), &Value::Null));
     assert!(told["problems"][0]["remedy"].as_str().unwrap().contains("multilane restore FILE"), "{told}");
     assert!(place.refused(&["--data", "/nowhere", "catalog", "check"], 1).contains("there is no catalog"));
+}
+
+#[test]
+fn a_catalog_that_is_damaged_under_a_running_server_is_told_until_a_backup_is_restored() {
+    let place = Place::new();
+    let log = place.place.path().join("log");
+    let server = Server::logging(&place, &log);
+    for number in 0..40 {
+        place.done(&["account", "create", &format!("account{number}")]);
+    }
+    let file = place.place.path().join("backup.db");
+    place.done(&["backup", text(&file)]);
+    assert_eq!(place.json(&["status"])["catalog_damage"], Value::Null);
+    // What was changed last is in the file, and no longer in its log.
+    wait_until(|| fs::metadata(place.data.join("catalog.db-wal")).unwrap().len() == 0);
+    let catalog = fs::OpenOptions::new().write(true).open(place.data.join("catalog.db")).unwrap();
+    let pages = catalog.metadata().unwrap().len() / 4096;
+    for page in 1..pages {
+        catalog.write_all_at(&[0x5a; 64], page * 4096).unwrap();
+    }
+    server.hang_up();
+    wait_until(|| place.json(&["status"])["catalog_damage"] != Value::Null);
+    let told = place.done(&["status"]);
+    assert!(told.contains("the server is ready") && told.contains("\ncatalog     damaged: "), "{told}");
+    assert!(place.run(&["restore", text(&file)]).status.success());
+    wait_until(|| place.json(&["status"])["catalog_damage"] == Value::Null);
+    let said = fs::read_to_string(&log).unwrap();
+    for event in ["catalog_damaged", "catalog_whole"] {
+        assert_eq!(said.matches(&format!("\"event\":\"{event}\"")).count(), 1, "{said}");
+    }
 }

@@ -57,6 +57,18 @@ pub fn check_catalog(folder: &DataFolder) -> Result<Checked, Error> {
     Ok(found)
 }
 
+/// What is wrong with the file, and nothing of what it says. The caller has no other catalog open at this path than the one that is there now.
+pub(crate) fn damages(folder: &DataFolder) -> Result<Vec<String>, Error> {
+    let catalog = folder.catalog();
+    if holds_nothing(&catalog) && holds_nothing(&log_of(&catalog)) {
+        return Ok(vec![format!("the catalog {} is empty", catalog.display())]);
+    }
+    match in_memory(folder).and_then(|copy| damage(&copy)) {
+        Err(error) if error.is_damage() => Ok(vec![error.what().to_owned()]),
+        found => found,
+    }
+}
+
 /// A copy of the catalog that may be raised and looked at as one likes.
 fn in_memory(folder: &DataFolder) -> Result<Connection, Error> {
     let turn = folder.turn_to_open(WAIT_MAX)?;

@@ -35,6 +35,7 @@ use server::admin::ShareRights;
 
 pub use accounts::{Account, AccountChanges, MetadataCaching};
 pub use backup::{Backup, Existing, Holds};
+pub(crate) use check::damages;
 pub use check::{CatalogProblem, Checked, check_catalog};
 pub(crate) use former::FormerSecret;
 pub use former::Grace;

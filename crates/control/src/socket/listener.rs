@@ -278,6 +278,7 @@ impl Desk {
             locked_users: self.admin.locked_users().len(),
             connections: self.admin.connections(),
             silent_shards,
+            catalog_damage: control.catalog_damage(),
             problems: [control.problems(), &hanging].concat(),
             limits: control.limits_in_use(),
             audit: self.admin.audit().into(),

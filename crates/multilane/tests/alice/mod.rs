@@ -1,5 +1,6 @@
 //! For tests: a server that was started as its users start one, and alice, whose password is `secret`.
 
+use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::place::Place;
-use crate::started::started;
+use crate::started::{started, started_logging};
 
 /// Longer than anything takes that is waited for.
 const AN_AGE: Duration = Duration::from_secs(60);
@@ -22,7 +23,15 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn new(place: &Place) -> Self {
-        let (child, ready) = started(place, &[]);
+        Self::of(started(place, &[]))
+    }
+
+    /// The same, whose log is lines of JSON in this file.
+    pub(crate) fn logging(place: &Place, log: &Path) -> Self {
+        Self::of(started_logging(place, &["--log-format", "json"], File::create(log).unwrap().into()))
+    }
+
+    fn of((child, ready): (Child, Value)) -> Self {
         let port = ready["listen"][0].as_str().unwrap().rsplit_once(':').unwrap().1.parse().unwrap();
         Server { child, port }
     }
@@ -42,6 +51,11 @@ impl Server {
         let is_open = |file: &Value| file["path"] == "file" && file["open_seconds"].as_u64() >= Some(2);
         wait_until(|| place.json(&["open-files"]).as_array().unwrap().iter().any(is_open));
         writer
+    }
+
+    /// Has it read its catalog again, as SIGHUP does.
+    pub(crate) fn hang_up(&self) {
+        assert!(Command::new("kill").args(["-HUP", &self.child.id().to_string()]).status().unwrap().success());
     }
 
     pub(crate) fn end(mut self) {

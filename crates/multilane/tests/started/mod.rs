@@ -9,8 +9,14 @@ use crate::place::Place;
 
 /// A server on a free port of this machine, started with these words, too, and what it has said.
 pub(crate) fn started(place: &Place, words: &[&str]) -> (Child, Value) {
+    started_logging(place, words, Stdio::null())
+}
+
+/// The same, with its log.
+#[allow(dead_code)]
+pub(crate) fn started_logging(place: &Place, words: &[&str], log: Stdio) -> (Child, Value) {
     let mut command = place.command(&[&["serve", "--json", "--listen", "127.0.0.1:0"], words].concat());
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
     let mut ready = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
     (child, serde_json::from_str(&ready).unwrap())
