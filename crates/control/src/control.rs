@@ -148,7 +148,7 @@ impl Control {
         self.limits.keep_only(snapshot);
         let before = std::mem::take(&mut self.problems);
         let shares: Vec<Share> = snapshot.shares.iter().filter_map(|share| self.share(share, snapshot)).collect();
-        self.tell_problems(&before);
+        self.tell_problems(&before, snapshot);
         self.told.replace(snapshot, &self.problems);
         self.gauges.replace(snapshot.shares.iter().map(|share| self.gauge(share, &shares)));
         let is_awaited = |share: &&ShareRecord| !shares.iter().any(|served| served.name == share.name);
@@ -350,13 +350,14 @@ impl Control {
     }
 
     /// Logs what is new about shares that are not served.
-    fn tell_problems(&self, before: &[Problem]) {
+    fn tell_problems(&self, before: &[Problem], snapshot: &Snapshot) {
         for Problem { share, problem, .. } in self.problems.iter().filter(|one| !one.served && !before.contains(one)) {
             warn!(name: "share_not_served", share, reason = problem, "share is not served yet");
         }
         for Problem { share, .. } in before.iter().filter(|one| !one.served) {
-            if !self.problems.iter().any(|one| one.share == *share && !one.served) {
-                info!(name: "share_served", share, "share is served now, or deleted");
+            let is_there = snapshot.shares.iter().any(|one| one.name == *share);
+            if is_there && !self.problems.iter().any(|one| one.share == *share && !one.served) {
+                info!(name: "share_served", share, "share is served now");
             }
         }
     }

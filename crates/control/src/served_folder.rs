@@ -190,6 +190,11 @@ impl ServedFolder {
         Known { store, problem }
     }
 
+    /// What the last look found wrong.
+    pub(crate) fn fault(&self) -> Option<String> {
+        self.state.lock().problem.clone()
+    }
+
     /// How full the folder was a look ago; `None` where it is not served, does not answer, or was not asked for lately.
     pub(crate) fn space(&self) -> Option<Space> {
         let mut state = self.state.lock();
@@ -327,11 +332,16 @@ enum Found {
 }
 
 impl State {
-    /// Takes what a look found. True where the folder is served that was not, or the other way round.
+    /// Takes what a look found. True where the folder is served that was not, or the other way round, or something else is wrong with it than before.
     fn take(&mut self, found: Found, path: &Path) -> bool {
         let was_served = self.store.is_some();
         let problem = match found {
-            Found::Same => None,
+            Found::Same => {
+                if self.problem.is_some() {
+                    info!(name: "folder_well", folder = %path.display(), "nothing is wrong with a served folder any more");
+                }
+                None
+            }
             Found::Followed(place) => {
                 info!(name: "folder_replaced", folder = %path.display(), "another folder has taken the place of a served one and is served now");
                 self.cached.iter().for_each(|cached| cached.forget());
@@ -360,8 +370,9 @@ impl State {
         {
             warn!(name: "folder_faulty", folder = %path.display(), reason = problem, "something is wrong with a folder that is served; what is open in it stays");
         }
+        let is_news = self.problem != problem || self.store.is_some() != was_served;
         self.problem = problem;
-        self.store.is_some() != was_served
+        is_news
     }
 
     fn hangs(&self) -> bool {

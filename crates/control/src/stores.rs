@@ -48,6 +48,8 @@ enum Kept {
         before: Option<Arc<dyn Store>>,
         /// Whether it was there when it was asked for last.
         was_there: bool,
+        /// What was wrong with it then, as far as it had been looked at.
+        fault: Option<String>,
     },
     Ram(RamDisk),
 }
@@ -114,8 +116,10 @@ impl Stores {
             return Known { store: None, problem: Some(why.to_string()) };
         }
         match self.kept.get_mut(&share.id) {
-            Some(Kept::Folder { folder, before, was_there }) => {
+            Some(Kept::Folder { folder, before, was_there, fault }) => {
                 folder.remember(caches, share.belief);
+                // First, so that what is found meanwhile is news.
+                *fault = folder.fault();
                 let known = folder.known();
                 *was_there = known.store.is_some();
                 if *was_there {
@@ -167,7 +171,7 @@ impl Stores {
             return Err(NotKept::TooManyHang);
         }
         let folder = ServedFolder::start(terms, quota_gib, self.surroundings.clone()).map_err(NotKept::NoThread)?;
-        self.kept.insert(share.id, Kept::Folder { folder, before, was_there: false });
+        self.kept.insert(share.id, Kept::Folder { folder, before, was_there: false, fault: None });
         Ok(())
     }
 
@@ -200,10 +204,12 @@ impl Stores {
         Looks(folders)
     }
 
-    /// True where a folder is there that was not when it was asked for, or the other way round.
+    /// True where a folder is there that was not when it was asked for, or the other way round, or something else is wrong with it, or nothing any more.
     pub(crate) fn are_behind(&self) -> bool {
         self.kept.values().any(|kept| match kept {
-            Kept::Folder { folder, was_there, .. } => folder.known().store.is_some() != *was_there,
+            Kept::Folder { folder, was_there, fault, .. } => {
+                folder.known().store.is_some() != *was_there || folder.fault() != *fault
+            }
             Kept::Ram(_) => false,
         })
     }

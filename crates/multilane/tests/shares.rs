@@ -11,7 +11,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::json;
 
-use crate::alice::{Server, text, with_alice};
+use crate::alice::{Server, text, wait_until, with_alice};
 use crate::place::Place;
 
 #[test]
@@ -151,4 +151,26 @@ fn a_data_folder_that_has_moved_serves_its_shares() {
         moved.json(&["share", "show", "share"])["path"],
         text(&fs::canonicalize(moved.data.join("share")).unwrap())
     );
+}
+
+#[test]
+fn a_served_folder_that_was_moved_away_is_told_until_it_is_back() {
+    let place = Place::new();
+    let (folder, away, log) =
+        (place.place.path().join("files"), place.place.path().join("away"), place.place.path().join("log"));
+    fs::create_dir(&folder).unwrap();
+    let _server = Server::logging(&place, &log);
+    place.done(&["share", "create", "files", "--path", text(&folder)]);
+    assert_eq!(place.json(&["status"])["problems"], json!([]));
+    fs::rename(&folder, &away).unwrap();
+    wait_until(|| place.json(&["status"])["problems"] != json!([]));
+    let told = place.json(&["status"]);
+    assert_eq!((&told["problems"][0]["share"], &told["problems"][0]["served"]), (&json!("files"), &json!(true)));
+    assert!(place.json(&["share", "show", "files"])["problem"].as_str().unwrap().contains(text(&folder)));
+    assert!(place.done(&["share", "list"]).contains("folder unavailable"));
+    fs::rename(&away, &folder).unwrap();
+    wait_until(|| place.json(&["status"])["problems"] == json!([]));
+    let said = fs::read_to_string(&log).unwrap();
+    let told = |event: &str| said.matches(&format!("\"event\":\"{event}\"")).count();
+    assert_eq!((told("folder_faulty"), told("folder_well"), told("share_not_served")), (1, 1, 0), "{said}");
 }
