@@ -84,7 +84,7 @@ pub(crate) fn share_with(shares: Vec<ShareRecord>, file: &Path) -> Result<Option
 }
 
 /// True where `file` lies in `folder`, by whatever names: links and mounts lead to the same folder.
-fn holds(folder: &Path, file: &Path) -> bool {
+pub(crate) fn holds(folder: &Path, file: &Path) -> bool {
     let key = |path: &Path| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
     let Some(wanted) = key(folder) else { return file.starts_with(folder) };
     file.ancestors().skip(1).any(|above| key(above) == Some(wanted))

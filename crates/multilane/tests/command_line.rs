@@ -333,8 +333,20 @@ fn shares_live_and_die_without_a_server() {
     let facts = (&changed["read_only"], &changed["seal_required"], &changed["quota_gib"]);
     assert_eq!(facts, (&json!(false), &json!(true), &json!(7)));
     assert_eq!(place.json(&["share", "list"]), json!([changed]));
-    let owned = ["share", "create", "owned", "--path", path, "--unix-owner"];
+    let apart = place.place.path().join("apart");
+    fs::create_dir(&apart).unwrap();
+    let owned = ["share", "create", "owned", "--path", apart.to_str().unwrap(), "--unix-owner"];
     assert_eq!(place.json(&[&owned[..], &["12345:root"]].concat())["unix_owner"], json!("12345:0"));
+    let modes = ["share", "update", "owned", "--file-mode", "0640", "--directory-mode", "0750", "--unix-owner", "none"];
+    let changed = place.json(&modes);
+    let modes = (&changed["file_mode"], &changed["directory_mode"], &changed["unix_owner"]);
+    assert_eq!(modes, (&json!("0640"), &json!("0750"), &json!(null)));
+    let shown = place.done(&["share", "show", "owned"]);
+    assert!(shown.contains("file mode    0640\n") && shown.contains("unix owner   the server's user\n"), "{shown}");
+    assert_eq!(place.json(&["share", "update", "owned", "--file-mode", "none"])["file_mode"], json!(null));
+    place.done(&["share", "create", "ram", "--ram", "1M"]);
+    assert!(place.refused(&["share", "update", "ram", "--file-mode", "0640"], 2).contains("RAM disk"));
+    place.done(&["share", "delete", "ram"]);
     place.done(&["share", "delete", "owned"]);
     for bad in ["12345", "4294967295:0", "0:4294967295", "nobody-is-called-so", "root:nobody-is-called-so", ":", ""] {
         place.refused(&[&owned[..], &[bad]].concat(), 2);

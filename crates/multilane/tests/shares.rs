@@ -154,6 +154,87 @@ fn a_data_folder_that_has_moved_serves_its_shares() {
 }
 
 #[test]
+fn a_share_over_the_folder_of_another_is_told_with_who_may_use_either() {
+    let place = Place::with_account();
+    place.done(&["group", "create", "staff"]);
+    let at = |name: &str| place.place.path().join(name).to_str().unwrap().to_owned();
+    fs::create_dir_all(at("srv/hr/2026")).unwrap();
+    fs::create_dir(at("srv2")).unwrap();
+    // From its first moment on it is for those who are named.
+    place.done(&["share", "create", "hr", "--path", &at("srv/hr"), "--grant", "staff=change"]);
+    let grants = place.json(&["share", "grants", "hr"]);
+    assert_eq!(grants["grants"], json!([{ "who": "staff", "kind": "group", "right": "change" }]));
+    assert_eq!(grants["is_unsaid"], false);
+    for (name, folder, how) in [
+        ("up", "srv", "share hr has a folder that lies in this one, for staff (change)"),
+        ("hr$", "srv/hr", "share hr has the same folder, for staff (change)"),
+        ("deep", "srv/hr/2026", "share hr has a folder that holds this one, for staff (change)"),
+    ] {
+        let output = place.run(&["share", "create", name, "--path", &at(folder)]);
+        let notes = String::from_utf8(output.stderr).unwrap();
+        let own = format!("share {name} is for everyone of account abc (full)");
+        assert!(output.status.success() && notes.contains(how) && notes.contains(&own), "{notes}");
+        assert_eq!(place.json(&["share", "grants", name])["is_unsaid"], true);
+    }
+    place.done(&["share", "create", "apart", "--path", &at("srv2")]);
+    let output = place.run(&["share", "update", "apart", "--path", &at("srv/hr")]);
+    let notes = String::from_utf8(output.stderr).unwrap();
+    assert!(notes.contains("note: share hr has the same folder"), "{notes}");
+    let refused = place.refused(&["share", "create", "other", "--ram", "1M", "--grant", "nobody=read"], 1);
+    assert!(refused.contains("there is no user or group \"nobody\""), "{refused}");
+    assert!(place.refused(&["share", "show", "other"], 1).contains("no share"), "nothing half done");
+    assert!(place.refused(&["share", "create", "other", "--ram", "1M", "--grant", "staff"], 2).contains("NAME=read"));
+}
+
+#[test]
+fn what_a_deleted_share_prints_makes_it_again() {
+    let place = Place::with_account();
+    place.done(&["group", "create", "staff"]);
+    let folder = place.place.path().join("it's here");
+    fs::create_dir(&folder).unwrap();
+    let folder = folder.to_str().unwrap();
+    let guarded = [
+        "--seal",
+        "--access-based",
+        "--continuous",
+        "--exclusive",
+        "--audit",
+        "write,delete",
+        "--quota",
+        "2T",
+        "--iops-max",
+        "100",
+        "--user-mibps-max",
+        "5",
+        "--file-mode",
+        "0640",
+        "--comment",
+        "for $HR only",
+        "--grant",
+        "staff=change,everyone=read",
+    ];
+    place.done(&[&["share", "create", "hr$", "--path", folder][..], &guarded].concat());
+    place.done(&["share", "create", "far", "--path", "/usr", "--believed", "500ms", "--read-only"]);
+    place.done(&["share", "create", "closed", "--ram", "1M"]);
+    place.done(&["share", "revoke", "closed", "everyone"]);
+    for name in ["hr$", "far", "closed"] {
+        let seen = || (place.json(&["share", "show", name]), place.json(&["share", "grants", name]));
+        let before = seen();
+        let gone = place.json(&["share", "delete", name]);
+        assert_eq!(gone["deleted"], name);
+        for command in gone["again"].as_array().unwrap() {
+            let words = command.as_str().unwrap().replacen("multilane", env!("CARGO_BIN_EXE_multilane"), 1);
+            let mut shell = Command::new("sh");
+            let output = shell.args(["-c", &words]).env("MULTILANE_DATA", &place.data).output().unwrap();
+            assert!(output.status.success(), "{words}: {}", String::from_utf8_lossy(&output.stderr));
+        }
+        assert_eq!(seen(), before, "{gone}");
+    }
+    let said = place.done(&["share", "delete", "hr$"]);
+    assert!(said.contains("so is .multilane") && said.contains("\n  multilane share create 'hr$' --path "), "{said}");
+}
+
+#[test]
 fn a_served_folder_that_was_moved_away_is_told_until_it_is_back() {
     let place = Place::new();
     let (folder, away, log) =

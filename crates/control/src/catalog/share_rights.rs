@@ -59,6 +59,8 @@ pub struct Grants {
     pub grants: Vec<Grant>,
     /// True where this change took away what everybody had for want of any grant.
     pub closed: bool,
+    /// What everybody has was never said, and ends with the first right that is granted by name.
+    pub is_unsaid: bool,
 }
 
 impl Catalog {
@@ -67,25 +69,7 @@ impl Catalog {
     pub fn grant(&mut self, share: &ShareName, to: &Grantee, right: ShareRight) -> Result<Grants, Error> {
         self.write(|transaction| {
             let found = shares::one(transaction, share)?;
-            let closed = match to {
-                Grantee::Everyone => set_everyone(transaction, found.id, Some(right)).map(|()| false)?,
-                Grantee::Named(name) => {
-                    let who = principals::named(transaction, name)?;
-                    check_grantee(&found, &who)?;
-                    let update = "UPDATE share_right SET granted = ?3 WHERE share = ?1 AND principal = ?2";
-                    let row = params![found.id, who.relative_id, right.name()];
-                    if transaction.execute(update, row)? == 0 {
-                        super::room_for_one(transaction, "share_right", RIGHTS_MAX)?;
-                        let insert = "INSERT INTO share_right (share, principal, granted) VALUES (?1, ?2, ?3)";
-                        transaction.execute(insert, row)?;
-                    }
-                    let was_unsaid = everyone(transaction, found.id)?.is_none();
-                    if was_unsaid {
-                        set_everyone(transaction, found.id, None)?;
-                    }
-                    was_unsaid
-                }
-            };
+            let closed = grant_on(transaction, &found, to, right)?;
             Ok(Grants { closed, ..grants(transaction, &found)? })
         })
     }
@@ -115,6 +99,32 @@ impl Catalog {
     pub fn grants(&self, share: &ShareName) -> Result<Grants, Error> {
         grants(&self.connection, &shares::one(&self.connection, share)?)
     }
+}
+
+/// Grants a right on a share; true where that took away what everybody had for want of any grant.
+pub(super) fn grant_on(
+    transaction: &Transaction<'_>,
+    share: &shares::ShareRecord,
+    to: &Grantee,
+    right: ShareRight,
+) -> Result<bool, Error> {
+    let Grantee::Named(name) = to else {
+        return set_everyone(transaction, share.id, Some(right)).map(|()| false);
+    };
+    let who = principals::named(transaction, name)?;
+    check_grantee(share, &who)?;
+    let update = "UPDATE share_right SET granted = ?3 WHERE share = ?1 AND principal = ?2";
+    let row = params![share.id, who.relative_id, right.name()];
+    if transaction.execute(update, row)? == 0 {
+        super::room_for_one(transaction, "share_right", RIGHTS_MAX)?;
+        let insert = "INSERT INTO share_right (share, principal, granted) VALUES (?1, ?2, ?3)";
+        transaction.execute(insert, row)?;
+    }
+    let was_unsaid = everyone(transaction, share.id)?.is_none();
+    if was_unsaid {
+        set_everyone(transaction, share.id, None)?;
+    }
+    Ok(was_unsaid)
 }
 
 fn check_grantee(share: &shares::ShareRecord, who: &principals::Principal) -> Result<(), Error> {
@@ -147,14 +157,19 @@ fn grants(connection: &Connection, share: &shares::ShareRecord) -> Result<Grants
                           LEFT JOIN user_group ON user_group.relative_id = principal
          WHERE share = ?1 ORDER BY folded_name",
     )?;
-    let all = everyone(connection, share.id)?.unwrap_or(Some(BEFORE_ANY));
-    let all = all.map(|right| Grant { who: principals::EVERYONE.to_owned(), is_group: true, right });
+    let said = everyone(connection, share.id)?;
+    let is_unsaid = said.is_none();
+    let all = said.unwrap_or(Some(BEFORE_ANY)).map(|right| Grant {
+        who: principals::EVERYONE.to_owned(),
+        is_group: true,
+        right,
+    });
     let mut grants: Vec<Grant> = all.into_iter().collect();
     let mut rows = select.query([share.id])?;
     while let Some(row) = rows.next()? {
         grants.push(Grant { who: row.get(0)?, is_group: row.get(1)?, right: right(&row.get::<_, String>(2)?)? });
     }
-    Ok(Grants { share: share.name.clone(), account: share.account.clone(), grants, closed: false })
+    Ok(Grants { share: share.name.clone(), account: share.account.clone(), grants, closed: false, is_unsaid })
 }
 
 /// The rights of all shares, by their numbers.

@@ -5,11 +5,13 @@ use std::path::PathBuf;
 
 use jiff::Timestamp;
 use rusqlite::{Connection, Transaction};
-use server::admin::{AuditClasses, HostsAllowed};
+use server::admin::{AuditClasses, HostsAllowed, ShareRight};
 use store::{Belief, UnixOwner};
 
 use super::share_rows::{all, find, insert, update};
-use super::{Catalog, Changes, Source, account_or_first, accounts, provisions, room_for_one, sources};
+use super::{
+    Catalog, Changes, Grantee, Source, account_or_first, accounts, provisions, room_for_one, share_rights, sources,
+};
 use crate::{
     AccountName, BeliefChanges, Error, LimitChanges, Provision, ProvisionChanges, Provisioned, ShareLimits, ShareName,
 };
@@ -148,11 +150,25 @@ pub enum ProvisionUpdate {
 impl Catalog {
     /// Makes a share. A folder must exist, and answer within two seconds, and must not hold the data folder, which would give away every key.
     pub fn create_share(&mut self, new: &NewShare) -> Result<ShareRecord, Error> {
-        self.create_share_at(new, Timestamp::now())
+        self.create_share_for(new, &[])
+    }
+
+    /// The same for those who are granted a right on it, and nobody else of its account, from its first moment on; for all of them where nobody is named.
+    pub fn create_share_for(
+        &mut self,
+        new: &NewShare,
+        granted: &[(Grantee, ShareRight)],
+    ) -> Result<ShareRecord, Error> {
+        self.create_share_at(new, granted, Timestamp::now())
     }
 
     /// The same at `now`.
-    pub(crate) fn create_share_at(&mut self, new: &NewShare, now: Timestamp) -> Result<ShareRecord, Error> {
+    pub(crate) fn create_share_at(
+        &mut self,
+        new: &NewShare,
+        granted: &[(Grantee, ShareRight)],
+        now: Timestamp,
+    ) -> Result<ShareRecord, Error> {
         check_comment(&new.comment)?;
         let source = sources::checked(&new.source, Changes::of(new.read_only), &self.folder)?;
         check_continuous(&source, new.continuous)?;
@@ -170,7 +186,11 @@ impl Catalog {
             check_terms(&share)?;
             provisions::check_room(transaction, &account, &share)?;
             insert(transaction, &share, account_id)?;
-            one(transaction, &new.name)
+            let share = one(transaction, &new.name)?;
+            for (to, right) in granted {
+                share_rights::grant_on(transaction, &share, to, *right)?;
+            }
+            Ok(share)
         })
     }
 

@@ -15,6 +15,7 @@ const SHARE_EXAMPLES: &str = "\
 Examples:
   multilane share create media --path /srv/media --read-only
   multilane share create team --path /srv/team --quota 500G --account projects --seal
+  multilane share create hr --path /srv/hr --grant staff=change,auditors=read
   multilane share create far --path /mnt/nfs/files --exclusive
   multilane share create fast --path /srv/fast --provisioned 1024 --iops 10000 --mibps 500
   multilane share create books --path /srv/books --audit write,delete,security,sign-in
@@ -101,6 +102,11 @@ pub(crate) struct ShareCreate {
     /// The account it belongs to [default: the oldest]
     #[arg(long, value_name = "NAME")]
     pub(crate) account: Option<AccountName>,
+
+    /// Who may connect and what they may do there at most: users, groups or `everyone`, each with read, change or full, such as
+    /// editors=change [default: everyone=full, until a right is granted by name]
+    #[arg(long, value_name = "NAME=RIGHT[,...]", value_delimiter = ',', value_parser = grant)]
+    pub(crate) grant: Vec<(Grantee, ShareRight)>,
 
     /// Refuse every change
     #[arg(long)]
@@ -297,6 +303,13 @@ fn right(text: &str) -> Result<ShareRight, Error> {
     text.parse().map_err(|UnknownRight(word)| {
         Error::argument(format!("{word:?} is no right on a share"), "use read, change or full")
     })
+}
+
+fn grant(text: &str) -> Result<(Grantee, ShareRight), Error> {
+    let (who, word) = text.split_once('=').ok_or_else(|| {
+        Error::argument(format!("{text:?} grants nothing"), "use NAME=read, NAME=change or NAME=full")
+    })?;
+    Ok((who.parse()?, right(word)?))
 }
 
 fn protocol(text: &str) -> Result<Protocol, Error> {

@@ -13,6 +13,8 @@ struct Shown {
     share: String,
     account: String,
     grants: Vec<ShownGrant>,
+    /// Nobody has granted anything yet: what everyone has ends with the first right that is granted by name.
+    is_unsaid: bool,
 }
 
 #[derive(Serialize)]
@@ -35,7 +37,7 @@ pub(super) fn changed(folder: &DataFolder, grants: Grants, output: Output) -> Re
 
 /// Tells who may connect to a share.
 pub(super) fn print(grants: Grants, output: Output) -> Result<(), Error> {
-    let Grants { share, account, grants, closed: _ } = grants;
+    let Grants { share, account, grants, closed: _, is_unsaid } = grants;
     let kind = |who: &str, is_group| match (who, is_group) {
         ("everyone", _) => "everyone",
         (_, true) => "group",
@@ -46,7 +48,7 @@ pub(super) fn print(grants: Grants, output: Output) -> Result<(), Error> {
         who: grant.who,
         right: grant.right.name(),
     });
-    output.print(&Shown { share, account, grants: grants.collect() }, text)
+    output.print(&Shown { share, account, grants: grants.collect(), is_unsaid }, text)
 }
 
 fn text(shown: &Shown) -> String {
@@ -57,5 +59,17 @@ fn text(shown: &Shown) -> String {
     for grant in &shown.grants {
         table.row([grant.who.clone(), grant.kind.to_owned(), grant.right.to_owned()]);
     }
-    table.text()
+    let note =
+        if shown.is_unsaid { "nothing was granted yet: with the first right by name, everyone has none\n" } else { "" };
+    format!("{}{note}", table.text())
+}
+
+/// Who may connect by these rights, in words.
+pub(super) fn who_may(rights: &Grants) -> String {
+    let granted = rights.grants.iter().map(|grant| match grant.who.as_str() {
+        "everyone" => format!("everyone of account {} ({})", rights.account, grant.right),
+        who => format!("{who} ({})", grant.right),
+    });
+    let granted: Vec<String> = granted.collect();
+    if granted.is_empty() { format!("nobody but the keys of account {}", rights.account) } else { granted.join(", ") }
 }

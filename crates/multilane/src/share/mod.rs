@@ -1,31 +1,37 @@
 //! `multilane share`.
 
+mod again;
 pub(crate) mod arguments;
 mod grants;
 mod provision;
 mod view;
 
-use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::slice;
 
 use control::{
-    BeliefChanges, DataFolder, Error, Modes, NewShare, OpenFile, Request, ShareChanges, ShareRecord, Source, Status,
-    ask, ask_for_all, look_for_problems,
+    BeliefChanges, Catalog, DataFolder, Error, Modes, NewShare, OpenFile, Overlap, Request, ShareChanges, ShareRecord,
+    Source, Status, ask, ask_for_all, look_for_problems, overlapping,
 };
+use serde::Serialize;
 
 use crate::arguments::Switch;
 use crate::data;
-use crate::output::{Deleted, Output};
+use crate::output::Output;
+use crate::question::{self, Answer};
 use crate::share::arguments::{Protocol, Quota, ShareCommand, ShareCreate, ShareUpdate, TimeMachine};
 use crate::share::view::{Known, description, shown, table};
+use crate::table::printable;
 
 pub(crate) fn run(path: &Path, command: &ShareCommand, output: Output) -> Result<(), Error> {
     let (folder, mut catalog) = data::open(path)?;
     match command {
         ShareCommand::Create(create) => {
-            let made = catalog.create_share(&new_share(create)?)?;
-            changed(&folder, made, "created", output)
+            let made = catalog.create_share_for(&new_share(create)?, &create.grant)?;
+            let overlaps = overlaps(&catalog, &made)?;
+            changed(&folder, made, "created", output)?;
+            overlaps.iter().for_each(|note| eprintln!("note: {note}"));
+            Ok(())
         }
         ShareCommand::List => {
             let shares = catalog.shares()?;
@@ -44,7 +50,10 @@ pub(crate) fn run(path: &Path, command: &ShareCommand, output: Output) -> Result
                 agree_to_close(&folder, &catalog.share(&update.name)?.name)?;
             }
             let share = catalog.update_share(&update.name, &changes)?;
-            changed(&folder, share, "changed", output)
+            let overlaps = if changes.path.is_some() { overlaps(&catalog, &share)? } else { Vec::new() };
+            changed(&folder, share, "changed", output)?;
+            overlaps.iter().for_each(|note| eprintln!("note: {note}"));
+            Ok(())
         }
         ShareCommand::Grant { name, who, right } => {
             let granted = catalog.grant(name, who, *right)?;
@@ -59,15 +68,51 @@ pub(crate) fn run(path: &Path, command: &ShareCommand, output: Output) -> Result
             if !force {
                 agree_to_close(&folder, &catalog.share(name)?.name)?;
             }
+            let rights = catalog.grants(name)?;
             let share = catalog.delete_share(name)?;
-            let kept = match &share.source {
-                Source::Folder { path, .. } => format!("; the files in {} are still there", path.display()),
-                Source::Ram { .. } => "; the files on its RAM disk are gone".to_owned(),
-            };
-            output.print(&Deleted { deleted: &share.name }, |_| format!("deleted share {}{kept}\n", share.name))?;
+            let gone = Gone { deleted: &share.name, again: again::commands(&share, &rights) };
+            output.print(&gone, |gone| deleted(&share, gone))?;
             data::reload(&folder).map(drop)
         }
     }
+}
+
+/// A share that was deleted, as `--json` prints it.
+#[derive(Serialize)]
+struct Gone<'a> {
+    deleted: &'a str,
+    /// The commands that make one like it, with its rights.
+    again: Vec<String>,
+}
+
+fn deleted(share: &ShareRecord, gone: &Gone<'_>) -> String {
+    let kept = match &share.source {
+        Source::Folder { path, .. } => format!(
+            "the files in {} are still there, and so is .multilane, which has streams and descriptors of some of them",
+            path.display()
+        ),
+        Source::Ram { .. } => "the files on its RAM disk are gone".to_owned(),
+    };
+    let again: Vec<String> = gone.again.iter().map(|command| format!("  {}\n", printable(command))).collect();
+    format!("deleted share {}; {kept}\nto have such a share again:\n{}", share.name, again.concat())
+}
+
+/// What is to be known where other shares reach the same files: the rights on one are not asked by the others.
+fn overlaps(catalog: &Catalog, share: &ShareRecord) -> Result<Vec<String>, Error> {
+    let who_may = |share: &ShareRecord| Ok::<_, Error>(grants::who_may(&catalog.grants(&share.name.parse()?)?));
+    let note = |(overlap, other): (Overlap, ShareRecord)| {
+        let how = match overlap {
+            Overlap::Is => "the same folder",
+            Overlap::Holds => "a folder that holds this one",
+            Overlap::LiesIn => "a folder that lies in this one",
+        };
+        let (of_other, own) = (who_may(&other)?, who_may(share)?);
+        Ok(format!(
+            "share {} has {how}, for {of_other}; share {} is for {own}, and each lets in by its own rights alone",
+            other.name, share.name
+        ))
+    };
+    overlapping(share, catalog.shares()?).into_iter().map(note).collect()
 }
 
 fn new_share(create: &ShareCreate) -> Result<NewShare, Error> {
@@ -142,13 +187,9 @@ fn agree_to_close(folder: &DataFolder, share: &str) -> Result<(), Error> {
         1 => "1 file".to_owned(),
         count => format!("{count} files"),
     };
-    if io::stdin().is_terminal() {
-        eprint!("Clients have {what} open on share {share}. Close what is open, and go on? [y/N] ");
-        let mut answer = String::new();
-        let read = io::stdin().read_line(&mut answer);
-        if read.is_ok() && matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
-            return Ok(());
-        }
+    let question = format!("Clients have {what} open on share {share}. Close what is open, and go on?");
+    if question::ask(&question) == Answer::Yes {
+        return Ok(());
     }
     Err(Error::conflict(
         format!("clients have {what} open on share {share}, and nothing is changed"),
