@@ -23,12 +23,12 @@ use tracing::{Event, Level, Subscriber, error, info, warn};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{Registry, fmt, reload};
+use tracing_subscriber::{Registry, reload};
 
 pub(crate) use self::filter::Filter;
 use self::journal::Journal;
 use self::limit::Limit;
-use self::queue::{Lines, Queue};
+use self::queue::Queue;
 pub(crate) use self::recent::RecentEvents;
 use self::record::Record;
 
@@ -93,10 +93,10 @@ impl Log {
         let limited = tracing_subscriber::registry().with(filtering).with(log.limit.clone());
         let limited = limited.with((keep == Keep::Recent).then(|| log.recent.clone()));
         match format {
-            Format::Text => {
-                let ansi = io::stderr().is_terminal();
-                limited.with(fmt::layer().with_writer(Lines(queue)).with_ansi(ansi).log_internal_errors(false)).init();
+            Format::Text if io::stderr().is_terminal() => {
+                limited.with(Records { queue, render: Record::coloured_text }).init();
             }
+            Format::Text => limited.with(Records { queue, render: Record::text }).init(),
             Format::Json => limited.with(Records { queue, render: Record::json }).init(),
             Format::Journald => limited.with(Records { queue, render: Record::journal }).init(),
         }
@@ -173,7 +173,7 @@ fn destination(format: Option<Format>) -> Result<(Format, Box<dyn Write + Send>)
     }
 }
 
-/// Leaves events in the queue, for programs.
+/// Leaves events in the queue.
 struct Records {
     queue: Arc<Queue>,
     render: fn(&Record) -> Vec<u8>,

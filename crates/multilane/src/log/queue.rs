@@ -1,12 +1,10 @@
 //! Lines that wait to be written. Who leaves one never waits and never fails.
 
 use std::collections::VecDeque;
-use std::io::{self, Write};
-use std::sync::Arc;
+use std::io::Write;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-use tracing_subscriber::fmt::MakeWriter;
 
 /// Bytes of lines that may wait. More are lost.
 const BYTES_MAX: usize = 1 << 20;
@@ -95,32 +93,6 @@ impl Queue {
         while (inside.writing || !inside.lines.is_empty()) && Instant::now() < until {
             self.changed.wait_until(&mut inside, until);
         }
-    }
-}
-
-/// What one event writes to.
-pub(super) struct Line<'a>(&'a Queue);
-
-impl Write for Line<'_> {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.0.leave(line);
-        Ok(line.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// A share of the queue for the subscriber.
-#[derive(Clone)]
-pub(super) struct Lines(pub(super) Arc<Queue>);
-
-impl<'a> MakeWriter<'a> for Lines {
-    type Writer = Line<'a>;
-
-    fn make_writer(&'a self) -> Line<'a> {
-        Line(&self.0)
     }
 }
 

@@ -1,4 +1,4 @@
-//! One event for programs: a line of JSON, or an entry of the journal.
+//! One event: a line for people, a line of JSON, or an entry of the journal.
 
 use std::fmt::{self, Write};
 
@@ -64,6 +64,42 @@ impl Record {
         line
     }
 
+    /// A line for people: time, level, the event's name, or the module where it has none, the message, and the fields.
+    pub(super) fn text(&self) -> Vec<u8> {
+        self.line(&format!("{:.6}", self.time), &format!("{:>5}", self.level.as_str()))
+    }
+
+    /// The same for a terminal.
+    pub(super) fn coloured_text(&self) -> Vec<u8> {
+        let colour = match self.level {
+            Level::ERROR => 31,
+            Level::WARN => 33,
+            Level::INFO => 32,
+            Level::DEBUG | Level::TRACE => 34,
+        };
+        self.line(
+            &format!("\u{1b}[2m{:.6}\u{1b}[0m", self.time),
+            &format!("\u{1b}[{colour}m{:>5}\u{1b}[0m", self.level.as_str()),
+        )
+    }
+
+    fn line(&self, time: &str, level: &str) -> Vec<u8> {
+        let mut line = format!("{time} {level} {}: {}", self.event.unwrap_or(self.target), printable(&self.message));
+        for (name, value) in &self.fields {
+            let value = printable(&value.to_string());
+            // In quotes where it could look like more than one field.
+            let is_plain = !value.is_empty() && !value.contains(|c: char| c.is_whitespace() || "\"=".contains(c));
+            // It writes to memory.
+            let _ = if is_plain {
+                write!(line, " {name}={value}")
+            } else {
+                write!(line, " {name}=\"{}\"", value.replace('"', "\\\""))
+            };
+        }
+        line.push('\n');
+        line.into_bytes()
+    }
+
     /// An entry of the journal, in its native protocol. The message has the fields, too: it is all that `journalctl` shows.
     pub(super) fn journal(&self) -> Vec<u8> {
         let priority = match self.level {
@@ -99,7 +135,7 @@ impl Record {
     }
 
     /// As much of `value` as there is still room for.
-    fn text(&mut self, value: fmt::Arguments<'_>) -> String {
+    fn bounded(&mut self, value: fmt::Arguments<'_>) -> String {
         let mut text = Bounded { text: String::new(), left: self.left, is_cut: false };
         // An error: there is no more room.
         let _ = text.write_fmt(value);
@@ -118,12 +154,12 @@ pub(super) fn name_of(metadata: &'static Metadata<'static>) -> Option<&'static s
 
 impl Visit for Record {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        let text = self.text(format_args!("{value:?}"));
+        let text = self.bounded(format_args!("{value:?}"));
         if field.name() == "message" { self.message = text } else { self.add(field, Value::Text(text)) }
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        let text = self.text(format_args!("{value}"));
+        let text = self.bounded(format_args!("{value}"));
         self.add(field, Value::Text(text));
     }
 
@@ -284,6 +320,28 @@ mod tests {
             assert_eq!(line[name], value, "{name}");
         }
         assert_eq!(serde_json::from_slice::<Json>(&lines[1]).unwrap().get("event"), None);
+    }
+
+    #[test]
+    fn a_line_for_people_has_the_name_of_its_event() {
+        let events = || {
+            tracing::info!(name: "sign_in_refused", peer = "192.0.2.1:5", user = "a b\n\u{1b}[1m", opens = 3, "sign-in refused");
+            tracing::debug!(reason = "", "of no name");
+        };
+        let said = |render| {
+            let lines = rendered(render, events);
+            lines.into_iter().map(|line| String::from_utf8(line).unwrap()).collect::<Vec<_>>()
+        };
+        let lines = said(Record::text);
+        let (time, rest) = lines[0].split_once(' ').unwrap();
+        assert!(time.parse::<Timestamp>().is_ok(), "{time}");
+        assert_eq!(
+            rest,
+            " INFO sign_in_refused: sign-in refused peer=192.0.2.1:5 user=\"a b\\u{a}\\u{1b}[1m\" opens=3\n"
+        );
+        assert!(lines[1].ends_with(&format!("DEBUG {}: of no name reason=\"\"\n", module_path!())), "{}", lines[1]);
+        let coloured = said(Record::coloured_text);
+        assert!(coloured[0].contains("\u{1b}[32m INFO\u{1b}[0m sign_in_refused: "), "{}", coloured[0]);
     }
 
     #[test]
