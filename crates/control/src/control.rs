@@ -274,7 +274,8 @@ impl Control {
     /// How the requests of each share have met its limits.
     pub fn limits_in_use(&self) -> Vec<ShareUse> {
         let shares = self.known.iter().flat_map(|snapshot| &snapshot.shares);
-        shares.filter_map(|share| self.limits.in_use(share)).collect()
+        let used = |share: &ShareRecord| self.stores.lock().gauge(share).used_bytes();
+        shares.filter_map(|share| Some(ShareUse { used_bytes: used(share), ..self.limits.in_use(share)? })).collect()
     }
 
     /// The shares that the catalog had when it was read last.

@@ -67,9 +67,9 @@ pub use azure::ShareProperties;
 pub use belief::{BeliefChanges, BelievedFor};
 pub use catalog::{
     Account, AccountChanges, Backup, BusyPolling, Catalog, CatalogProblem, Checked, Dialect, Existing, Grace, Grant,
-    Grantee, Grants, Group, Holds, Key, Keys, LockAfter, LockFor, MetadataCaching, Modes, NewShare, Notice, Operator,
-    ProvisionUpdate, Restored, Setting, ShareChanges, ShareRecord, Source, StoredSettings, User, UserChanges,
-    check_catalog, restore_catalog,
+    Grantee, Grants, Group, Holds, Key, Keys, LockAfter, LockFor, MetadataCaching, ModeChanges, Modes, NewShare,
+    Notice, Operator, ProvisionUpdate, Restored, Setting, ShareChanges, ShareRecord, Source, StoredSettings, User,
+    UserChanges, check_catalog, restore_catalog,
 };
 pub use control::{Control, Overrides, first_start};
 pub use counters::ask_for_counters;

@@ -67,7 +67,7 @@ impl Limits {
             to_write: usage.delayed_writes,
             for_metadata_iops: usage.delayed_by_metadata,
         };
-        Some(ShareUse { share: share.name.clone(), burst_credits: usage.credits, waited })
+        Some(ShareUse { share: share.name.clone(), burst_credits: usage.credits, waited, used_bytes: None })
     }
 
     /// Forgets the limits of all shares and accounts that are not in the catalog.

@@ -88,7 +88,7 @@ impl SpaceGauge {
         }
     }
 
-    fn used_bytes(&self) -> Option<u64> {
+    pub(crate) fn used_bytes(&self) -> Option<u64> {
         match self {
             SpaceGauge::Folder(folder) => folder.used_bytes(),
             SpaceGauge::Ram(disk) => disk.upgrade().map(|disk| disk.used_bytes()),

@@ -208,6 +208,9 @@ pub struct ShareUse {
     pub burst_credits: u64,
     /// Requests that have waited.
     pub waited: Waited,
+    /// Bytes that its files take, where they are counted: on a RAM disk, and in a folder with a quota.
+    #[serde(default)]
+    pub used_bytes: Option<u64>,
 }
 
 /// Requests that have waited for a limit, by what was used up.

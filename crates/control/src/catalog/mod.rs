@@ -46,7 +46,7 @@ pub use operators::Operator;
 pub use restore::{Restored, restore_catalog};
 pub use settings::{BusyPolling, Dialect, LockAfter, LockFor, Setting, StoredSettings};
 pub use share_rights::{Grant, Grantee, Grants};
-pub use shares::{Modes, NewShare, ProvisionUpdate, ShareChanges, ShareRecord};
+pub use shares::{ModeChanges, Modes, NewShare, ProvisionUpdate, ShareChanges, ShareRecord};
 pub(crate) use sources::Changes;
 pub use sources::Source;
 pub use users::{User, UserChanges};

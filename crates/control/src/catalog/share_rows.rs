@@ -155,6 +155,7 @@ pub(super) fn update(transaction: &Transaction<'_>, share: &ShareRecord) -> Resu
                           comment = :comment, continuous = :continuous, access_based = :access_based,
                           time_machine = :time_machine, audit = :audit,
                           believed_ms = :believed_ms, hosts = :hosts,
+                          file_mode = :file_mode, directory_mode = :directory_mode, unix_uid = :unix_uid, unix_gid = :unix_gid,
                           iops_max = :iops_max, mibps_max = :mibps_max,
                           user_iops_max = :user_iops_max, user_mibps_max = :user_mibps_max
          WHERE id = :id",
@@ -173,6 +174,10 @@ pub(super) fn update(transaction: &Transaction<'_>, share: &ShareRecord) -> Resu
             ":audit": share.audit.to_string(),
             ":believed_ms": belief::to_milliseconds(share.belief),
             ":hosts": (share.hosts != HostsAllowed::Any).then(|| share.hosts.to_string()),
+            ":file_mode": share.modes.file,
+            ":directory_mode": share.modes.directory,
+            ":unix_uid": share.modes.owner.map(|owner| owner.uid),
+            ":unix_gid": share.modes.owner.map(|owner| owner.gid),
             ":iops_max": share.limits.iops_max,
             ":mibps_max": share.limits.mibps_max,
             ":user_iops_max": share.limits.user_iops_max,

@@ -33,6 +33,27 @@ pub struct Modes {
     pub owner: Option<UnixOwner>,
 }
 
+/// What to change about these; `None` leaves a thing as it is, `Some(None)` has it be as where nothing is said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ModeChanges {
+    /// Of files.
+    pub file: Option<Option<u32>>,
+    /// Of directories.
+    pub directory: Option<Option<u32>>,
+    /// Their owner.
+    pub owner: Option<Option<UnixOwner>>,
+}
+
+impl Modes {
+    fn changed(self, changes: ModeChanges) -> Self {
+        Modes {
+            file: changes.file.unwrap_or(self.file),
+            directory: changes.directory.unwrap_or(self.directory),
+            owner: changes.owner.unwrap_or(self.owner),
+        }
+    }
+}
+
 /// A share to be made.
 #[derive(Clone, Debug)]
 pub struct NewShare {
@@ -130,6 +151,8 @@ pub struct ShareChanges {
     pub audit: Option<AuditClasses>,
     /// How long a folder's files are believed to be as they are known.
     pub belief: BeliefChanges,
+    /// The permissions and the owner of what is made in a folder from now on.
+    pub modes: ModeChanges,
     /// A new comment.
     pub comment: Option<String>,
     /// Other provisioned values, or none.
@@ -335,6 +358,13 @@ fn apply(changes: &ShareChanges, share: &mut ShareRecord) -> Result<(), Error> {
     if let Some(comment) = &changes.comment {
         share.comment.clone_from(comment);
     }
+    if changes.modes != ModeChanges::default() && matches!(share.source, Source::Ram { .. }) {
+        return Err(Error::argument(
+            format!("share {:?} is a RAM disk, whose files are nowhere on this machine", share.name),
+            "leave out --file-mode, --directory-mode and --unix-owner",
+        ));
+    }
+    share.modes = share.modes.changed(changes.modes);
     share.continuous = changes.continuous.unwrap_or(share.continuous);
     share.access_based = changes.access_based.unwrap_or(share.access_based);
     changes.hosts.iter().for_each(|hosts| share.hosts.clone_from(hosts));

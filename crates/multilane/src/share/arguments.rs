@@ -178,7 +178,7 @@ pub(crate) enum Protocol {
 }
 
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("change").args(["new_name", "path", "quota", "read_only", "seal", "continuous", "access_based", "hosts_allow", "time_machine", "audit", "exclusive", "believed", "comment"]).args(CHANGES).required(true).multiple(true))]
+#[command(group = ArgGroup::new("change").args(["new_name", "path", "quota", "read_only", "seal", "continuous", "access_based", "hosts_allow", "time_machine", "audit", "exclusive", "believed", "file_mode", "directory_mode", "unix_owner", "comment"]).args(CHANGES).required(true).multiple(true))]
 pub(crate) struct ShareUpdate {
     /// Its name
     pub(crate) name: ShareName,
@@ -235,6 +235,18 @@ pub(crate) struct ShareUpdate {
     #[arg(long, value_name = "TIME")]
     pub(crate) believed: Option<BelievedFor>,
 
+    /// Permissions of files that are made from now on, such as 0664, or `none` for 0600
+    #[arg(long, value_name = "MODE", value_parser = mode_or_default)]
+    pub(crate) file_mode: Option<OrDefault<u32>>,
+
+    /// Permissions of directories that are made from now on, such as 0775, or `none` for 0700
+    #[arg(long, value_name = "MODE", value_parser = mode_or_default)]
+    pub(crate) directory_mode: Option<OrDefault<u32>>,
+
+    /// Whose files and directories are that are made from now on, such as media:staff, or `none` for the server's own user
+    #[arg(long, value_name = "USER[:GROUP]", value_parser = owner_or_default)]
+    pub(crate) unix_owner: Option<OrDefault<UnixOwner>>,
+
     /// A sentence for people who browse
     #[arg(long, value_name = "TEXT")]
     pub(crate) comment: Option<String>,
@@ -246,6 +258,18 @@ pub(crate) struct ShareUpdate {
 /// A bound in GiB, or none.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quota(pub(crate) Option<NonZeroU32>);
+
+/// A value, or what holds where nothing is said.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OrDefault<T>(pub(crate) Option<T>);
+
+fn mode_or_default(text: &str) -> Result<OrDefault<u32>, Error> {
+    if text == "none" { Ok(OrDefault(None)) } else { mode(text).map(|mode| OrDefault(Some(mode))) }
+}
+
+fn owner_or_default(text: &str) -> Result<OrDefault<UnixOwner>, Error> {
+    if text == "none" { Ok(OrDefault(None)) } else { unix_owner(text).map(|owner| OrDefault(Some(owner))) }
+}
 
 fn quota(text: &str) -> Result<Quota, Error> {
     if text == "none" {

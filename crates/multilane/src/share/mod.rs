@@ -10,8 +10,8 @@ use std::path::Path;
 use std::slice;
 
 use control::{
-    BeliefChanges, Catalog, DataFolder, Error, Modes, NewShare, OpenFile, Overlap, Request, ShareChanges, ShareRecord,
-    Source, Status, ask, ask_for_all, look_for_problems, overlapping,
+    BeliefChanges, Catalog, DataFolder, Error, ModeChanges, Modes, NewShare, OpenFile, Overlap, Request, ShareChanges,
+    ShareRecord, Source, Status, ask, ask_for_all, look_for_problems, overlapping,
 };
 use serde::Serialize;
 
@@ -19,7 +19,7 @@ use crate::arguments::Switch;
 use crate::data;
 use crate::output::Output;
 use crate::question::{self, Answer};
-use crate::share::arguments::{Protocol, Quota, ShareCommand, ShareCreate, ShareUpdate, TimeMachine};
+use crate::share::arguments::{OrDefault, Protocol, Quota, ShareCommand, ShareCreate, ShareUpdate, TimeMachine};
 use crate::share::view::{Known, description, shown, table};
 use crate::table::printable;
 
@@ -169,6 +169,11 @@ fn changes(update: &ShareUpdate) -> Result<ShareChanges, Error> {
         time_machine: update.time_machine.map(|to| to != TimeMachine::Off),
         audit: update.audit,
         belief: BeliefChanges { exclusive: update.exclusive.map(Switch::is_on), believed: update.believed },
+        modes: ModeChanges {
+            file: update.file_mode.map(|OrDefault(mode)| mode),
+            directory: update.directory_mode.map(|OrDefault(mode)| mode),
+            owner: update.unix_owner.map(|OrDefault(owner)| owner),
+        },
         comment: update.comment.clone(),
         provision: update.provision.provision()?,
         limits: update.provision.limits(),

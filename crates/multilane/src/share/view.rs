@@ -44,6 +44,8 @@ pub(crate) struct Shown {
     pub(crate) problem: Option<String>,
     /// What the share as a whole, and each of its users, is limited to.
     limits: Limits,
+    /// Bytes that its files take; null where they are not counted, or no server runs.
+    used_bytes: Option<u64>,
     /// Requests that have waited for its limits since the server started; null where it is not known.
     waited: Option<Waited>,
     /// The same share by the names of Azure's management API.
@@ -114,6 +116,7 @@ pub(crate) fn shown(share: ShareRecord, known: &Known) -> Shown {
             user_iops_max: share.limits.user_iops_max,
             user_mibps_max: share.limits.user_mibps_max,
         },
+        used_bytes: in_use.and_then(|in_use| in_use.used_bytes),
         waited: in_use.map(|in_use| in_use.waited),
         azure,
         provisioned: share.provisioned,
@@ -224,6 +227,7 @@ pub(crate) fn description(share: &Shown) -> String {
         ("account", share.account.clone()),
         ("place", share.place()),
         ("quota", or(share.quota(), "none")),
+        ("used", share.used_bytes.map_or_else(|| "-".to_owned(), bytes)),
         ("provisioned", or(share.provisioned(), "no")),
         ("decreases", or(share.decreases(), "-")),
         ("limits", or(share.limits(), "none")),
@@ -238,6 +242,9 @@ pub(crate) fn description(share: &Shown) -> String {
         ("audit", or(share.audit.join(","), "none")),
         ("exclusive", yes(share.exclusive)),
         ("believed", share.believed()),
+        ("file mode", share.file_mode.clone().unwrap_or_else(|| "0600".to_owned())),
+        ("dir mode", share.directory_mode.clone().unwrap_or_else(|| "0700".to_owned())),
+        ("unix owner", share.unix_owner.clone().unwrap_or_else(|| "the server's user".to_owned())),
         ("comment", or(share.comment.clone(), "none")),
         ("problem", share.problem.clone().unwrap_or_else(|| "none".to_owned())),
     ];
