@@ -54,7 +54,7 @@ impl FromStr for UserName {
             return Ok(UserName(text.to_owned()));
         }
         Err(Error::argument(
-            format!("{text:?} cannot be the name of a user"),
+            format!("{text:?} cannot be the name of a user or group"),
             "use 1 to 64 characters, none of \" / \\ [ ] : ; | = , + * ? < > @ %, and no space or dot at either end",
         ))
     }

@@ -10,7 +10,8 @@ use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use control::{
     AccountKind, AccountName, BusyPolling, Dialect, Error, Grace, LockAfter, LockFor, Region, Sku, UserName,
 };
-use jiff::Timestamp;
+use jiff::civil::Date;
+use jiff::{SignedDuration, Timestamp};
 use server::admin::AdvertisedAddress;
 use web::{Collector, PageAt};
 
@@ -77,7 +78,7 @@ pub(crate) enum Command {
     /// Groups of users, for rights on shares and in descriptors
     #[command(subcommand)]
     Group(GroupCommand),
-    /// Operators, who sign in to the page and may do there what commands do
+    /// Operators, who sign in to the page, see everything there, close sessions and files, and change limits and multichannel
     #[command(subcommand)]
     Operator(OperatorCommand),
     /// Shares: folders and RAM disks that clients connect to
@@ -470,12 +471,12 @@ pub(crate) enum UserCommand {
     },
     /// Let a user sign in until a time; its sessions end then
     #[command(
-        after_help = "Examples:\n  multilane user expire alice 2027-01-31T18:00:00Z\n  multilane user expire alice never"
+        after_help = "Examples:\n  multilane user expire alice 2027-01-31T18:00:00Z\n  multilane user expire alice 2027-01-31       to the end of that day, UTC\n  multilane user expire alice +30d\n  multilane user expire alice never"
     )]
     Expire {
         /// The user
         name: UserName,
-        /// The time, such as 2027-01-31T18:00:00Z, or `never`
+        /// The time, such as 2027-01-31T18:00:00Z, a day, which counts to its end (UTC), a span from now on, such as +12h, +30d or +4w, or `never`
         #[arg(value_name = "TIME", value_parser = expiry)]
         at: Expiry,
     },
@@ -486,18 +487,21 @@ pub(crate) enum UserCommand {
         /// The new name
         to: UserName,
     },
-    /// Show one user, with the groups that it is in
+    /// Show one user, with the groups that it is in and the shares that it may connect to
     Show {
         /// The user
         name: UserName,
     },
     /// List the users
     List,
-    /// Delete a user; nobody gets the SID again
+    /// Delete a user; nobody gets the SID again. `disable` can be undone, this cannot. At a terminal it is asked first
     #[command(alias = "remove")]
     Delete {
         /// The user's name
         name: UserName,
+        /// Ask nothing
+        #[arg(long)]
+        force: bool,
     },
 }
 
@@ -509,8 +513,31 @@ fn expiry(text: &str) -> Result<Expiry, Error> {
     if text == "never" {
         return Ok(Expiry(None));
     }
-    let remedy = "use a time such as 2027-01-31T18:00:00Z, or never";
-    text.parse().map(|at| Expiry(Some(at))).map_err(|_| Error::argument(format!("{text:?} is no time"), remedy))
+    let remedy = "use a day such as 2027-01-31, a time such as 2027-01-31T18:00:00Z, a span such as +30d, or never";
+    let at = match text.strip_prefix('+') {
+        Some(span) => {
+            // Whole seconds are kept.
+            hours(span).and_then(|hours| Timestamp::from_second(Timestamp::now().as_second() + hours.as_secs()).ok())
+        }
+        None => text.parse().ok().or_else(|| end_of_day(text)),
+    };
+    at.map(|at| Expiry(Some(at))).ok_or_else(|| Error::argument(format!("{text:?} is no time"), remedy))
+}
+
+/// The end of a day such as `2027-01-31`, as people mean it, in UTC.
+fn end_of_day(text: &str) -> Option<Timestamp> {
+    let next = text.parse::<Date>().ok()?.tomorrow().ok()?;
+    format!("{next}T00:00:00Z").parse().ok()
+}
+
+/// A span such as `30d`, `4w` or `12h`.
+fn hours(text: &str) -> Option<SignedDuration> {
+    let (number, each) = [("h", 1), ("d", 24), ("w", 7 * 24)]
+        .into_iter()
+        .find_map(|(unit, hours)| Some((text.strip_suffix(unit)?, hours)))?;
+    let number: i64 = number.bytes().all(|digit| digit.is_ascii_digit()).then(|| number.parse().ok())??;
+    // More than a century is a mistake.
+    (1..=36_525 * 24).contains(&number.checked_mul(each)?).then(|| SignedDuration::from_hours(number * each))
 }
 
 #[derive(Debug, Args)]
@@ -639,6 +666,13 @@ pub(crate) enum CloseCommand {
         #[arg(value_parser = id)]
         id: u64,
     },
+    /// End all sessions of a user, or of the holders of an account's keys. A client that knows the password signs in again: see `multilane user
+    /// disable` and `passwd`
+    Sessions {
+        /// The name that they signed in with
+        #[arg(long, value_name = "NAME")]
+        user: UserName,
+    },
     /// Close an open file or folder, as if its client had
     Open {
         /// Its number in `multilane open-files`
@@ -676,4 +710,36 @@ fn id(text: &str) -> Result<u64, Error> {
         None => text.parse(),
     };
     number.map_err(|_| Error::argument(format!("{text:?} is no number"), "use a number from the list"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_expires_at_a_time_at_the_end_of_a_day_after_a_span_or_never() {
+        let at = |text: &str| expiry(text).unwrap().0;
+        let time: Timestamp = "2027-01-31T18:00:00Z".parse().unwrap();
+        assert_eq!((at("2027-01-31T18:00:00Z"), at("never")), (Some(time), None));
+        assert_eq!(at("2027-01-31"), "2027-02-01T00:00:00Z".parse().ok());
+        for (text, hours) in [("+30d", 720), ("+12h", 12), ("+4w", 672)] {
+            let after = at(text).unwrap().duration_since(Timestamp::now()).as_secs();
+            assert!((hours * 3600 - 60..=hours * 3600).contains(&after), "{text}: {after}");
+        }
+        for wrong in [
+            "",
+            "tomorrow",
+            "2027-13-01",
+            "30d",
+            "+",
+            "+d",
+            "+0d",
+            "+-3d",
+            "+99999999999999999999d",
+            "+soon",
+            "9999-12-31T23:59:59Z0",
+        ] {
+            assert!(expiry(wrong).is_err(), "{wrong:?}");
+        }
+    }
 }

@@ -5,9 +5,11 @@ use std::path::Path;
 use clap::Subcommand;
 use control::{AccountName, Error, Group, StoredSettings, UserName};
 use serde::Serialize;
+use server::admin::ShareRight;
 
 use crate::data;
 use crate::output::{Deleted, Output};
+use crate::question;
 use crate::table::Table;
 
 const EXAMPLES: &str = "\
@@ -16,6 +18,7 @@ Examples:
   multilane group add editors alice bob
   multilane group create staff
   multilane group add staff editors
+  multilane group rename editors authors
   multilane share grant media staff read";
 
 #[derive(Debug, Subcommand)]
@@ -52,10 +55,20 @@ pub(crate) enum GroupCommand {
     },
     /// List the groups
     List,
-    /// Delete a group: its members stay, and nothing is granted to it any more
+    /// Give a group another name; the SID stays, and with it all rights
+    Rename {
+        /// The group
+        name: UserName,
+        /// The new name
+        to: UserName,
+    },
+    /// Delete a group: its members stay, and nothing is granted to it any more; nobody gets the SID again. At a terminal it is asked first
     Delete {
         /// Its name
         name: UserName,
+        /// Ask nothing
+        #[arg(long)]
+        force: bool,
     },
 }
 
@@ -84,12 +97,27 @@ pub(crate) fn run(path: &Path, command: &GroupCommand, output: Output) -> Result
             let groups: Vec<Shown> = catalog.groups()?.into_iter().map(|group| shown(group, &settings)).collect();
             output.print(&groups, |groups| table(groups))
         }
-        GroupCommand::Delete { name } => {
+        GroupCommand::Rename { name, to } => changed(catalog.rename_group(name, to)?, "renamed"),
+        GroupCommand::Delete { name, force } => {
+            if !force {
+                agree_to_delete(&shown(catalog.group(name)?, &settings), &catalog.granted_to(name)?)?;
+            }
             catalog.delete_group(name)?;
             data::reload(&folder)?;
             output.print(&Deleted { deleted: name.as_str() }, |_| format!("deleted group {name}\n"))
         }
     }
+}
+
+/// Asks who sits at the terminal whether a group is to go, and says what goes.
+fn agree_to_delete(group: &Shown, granted: &[(String, ShareRight)]) -> Result<(), Error> {
+    let mut goes = vec![format!("its SID {}, which nobody gets again, whatever files name it", group.sid)];
+    if !group.members.is_empty() {
+        goes.push(format!("what {} may do by it", group.members.join(", ")));
+    }
+    goes.extend(granted.iter().map(|(share, right)| format!("its right on {share} ({right})")));
+    let question = format!("With group {} goes {}. It cannot be undone. Delete it?", group.name, goes.join("; "));
+    question::agree(&question, &group.name)
 }
 
 fn shown(group: Group, settings: &StoredSettings) -> Shown {

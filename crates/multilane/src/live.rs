@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use control::{DataFolder, Error, Interface, OpenFile, Request, Session, ask, ask_for_all};
+use control::{
+    DataFolder, Error, Fault, Interface, OpenFile, Request, Session, UserName, ask, ask_for_all, folded_name,
+};
 use load::figures::bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -16,6 +18,14 @@ use crate::table::{Table, span};
 struct Closed {
     closed: &'static str,
     id: String,
+}
+
+/// The sessions of a user that were closed, as `--json` prints them.
+#[derive(Serialize)]
+struct ClosedAll<'a> {
+    closed: &'static str,
+    user: &'a str,
+    ids: Vec<String>,
 }
 
 /// What is logged, as `--json` prints it.
@@ -47,12 +57,48 @@ pub(crate) fn log(path: &Path, command: &LogCommand, output: Output) -> Result<(
 }
 
 pub(crate) fn close(path: &Path, command: &CloseCommand, output: Output) -> Result<(), Error> {
-    let (request, closed, id) = match *command {
-        CloseCommand::Session { id } => (Request::CloseSession { id }, "session", id),
-        CloseCommand::Open { id } => (Request::CloseOpen { id }, "open", id),
+    let (request, closed, id) = match command {
+        CloseCommand::Session { id } => (Request::CloseSession { id: *id }, "session", id),
+        CloseCommand::Open { id } => (Request::CloseOpen { id: *id }, "open", id),
+        CloseCommand::Sessions { user } => return close_sessions_of(path, user, output),
     };
     answer::<()>(path, &request)?;
     output.print(&Closed { closed, id: id.to_string() }, |closed| format!("closed {} {}\n", closed.closed, closed.id))
+}
+
+/// Ends all sessions of a user.
+fn close_sessions_of(path: &Path, user: &UserName, output: Output) -> Result<(), Error> {
+    let sessions: Vec<Session> = all(path, &Request::Sessions)?;
+    let mut ids = Vec::new();
+    for session in of_user(&sessions, user) {
+        match answer::<()>(path, &Request::CloseSession { id: session.id }) {
+            Ok(()) => ids.push(session.id.to_string()),
+            // It has ended by itself.
+            Err(error) if error.fault() == Fault::Missing => {}
+            Err(error) => return Err(error),
+        }
+    }
+    if ids.is_empty() {
+        let remedy = "`multilane sessions` shows those there are";
+        return Err(Error::missing(format!("{:?} has no session", user.as_str()), remedy));
+    }
+    output.print(&ClosedAll { closed: "sessions", user: user.as_str(), ids }, |closed| {
+        let ended =
+            if closed.ids.len() == 1 { "1 session".to_owned() } else { format!("{} sessions", closed.ids.len()) };
+        format!("closed {ended} of {}\n", closed.user)
+    })
+}
+
+/// The sessions that a user has, whatever the case of the name.
+fn of_user<'a>(sessions: &'a [Session], user: &UserName) -> impl Iterator<Item = &'a Session> {
+    let wanted = folded_name(user.as_str());
+    sessions.iter().filter(move |session| folded_name(&session.user) == wanted)
+}
+
+/// The numbers of a user's sessions; `None` where no server runs, or it does not say.
+pub(crate) fn sessions_of(folder: &DataFolder, user: &UserName) -> Option<Vec<u64>> {
+    let sessions: Vec<Session> = ask_for_all(folder, &Request::Sessions).ok()??;
+    Some(of_user(&sessions, user).map(|session| session.id).collect())
 }
 
 /// Asks the server on the data folder, which must run.

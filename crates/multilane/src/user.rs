@@ -3,15 +3,19 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use control::{Catalog, DataFolder, Error, LockedUser, Request, StoredSettings, User, UserChanges, ask, ask_for_all};
+use control::{
+    Catalog, DataFolder, Error, LockedUser, Request, StoredSettings, User, UserChanges, UserName, ask, ask_for_all,
+};
 use jiff::Timestamp;
 use serde::Serialize;
-use server::admin::Standing;
+use server::admin::{ShareRight, Standing};
 
 use crate::arguments::UserCommand;
 use crate::data;
+use crate::live;
 use crate::output::{Deleted, Output};
 use crate::password;
+use crate::question;
 use crate::table::{Table, span};
 use crate::unix_owner::OwnerOf;
 
@@ -38,6 +42,7 @@ struct Whole {
     #[serde(flatten)]
     user: Shown,
     groups: Vec<String>,
+    shares: Vec<OnShare>,
 }
 
 /// A user that was to be unlocked, as `--json` prints it.
@@ -49,10 +54,44 @@ struct Unlocked<'a> {
 
 /// A user whose password was changed, as `--json` prints it.
 #[derive(Serialize)]
-struct Changed<'a> {
-    changed: &'a str,
+struct Changed {
+    #[serde(flatten)]
+    user: Whole,
     /// Until when sessions that the old one began go on; null where they have ended.
     sessions_until: Option<String>,
+}
+
+/// A share that a user may connect to, as `--json` prints it.
+#[derive(Serialize)]
+struct OnShare {
+    share: String,
+    right: &'static str,
+}
+
+/// The sessions that a user has before something is changed.
+struct Sessions<'a> {
+    folder: &'a DataFolder,
+    user: &'a UserName,
+    before: Option<Vec<u64>>,
+}
+
+impl<'a> Sessions<'a> {
+    fn of(folder: &'a DataFolder, user: &'a UserName) -> Self {
+        Sessions { folder, user, before: live::sessions_of(folder, user) }
+    }
+
+    /// What became of them, once the server knows of the change.
+    fn ended(&self) -> String {
+        let (Some(before), Some(after)) = (&self.before, live::sessions_of(self.folder, self.user)) else {
+            return "no server runs, which could have sessions".to_owned();
+        };
+        match before.iter().filter(|id| !after.contains(id)).count() {
+            0 if before.is_empty() => "there was no session".to_owned(),
+            0 => "no session has ended".to_owned(),
+            1 => "1 session has ended".to_owned(),
+            count => format!("{count} sessions have ended"),
+        }
+    }
 }
 
 pub(crate) fn run(path: &Path, command: &UserCommand, output: Output) -> Result<(), Error> {
@@ -60,29 +99,46 @@ pub(crate) fn run(path: &Path, command: &UserCommand, output: Output) -> Result<
     let told = Told { settings: catalog.settings()?, output };
     match command {
         UserCommand::Create { name, account, password_stdin } => {
+            catalog.refuse_taken_name(name)?;
             let user = catalog.add_user(name, &password::read(*password_stdin)?, account.as_ref())?;
             let created = |user: &Shown| format!("created user {} of account {}\n", user.name, user.account);
             output.print(&told.shown(user, &Locked::new()), created)?;
             data::reload(&folder).map(drop)
         }
         UserCommand::Passwd { name, grace, password_stdin } => {
-            catalog.set_password(name, &password::read(*password_stdin)?, *grace)?;
+            // Nobody types a password twice for somebody who is not there.
+            catalog.user(name)?;
+            let password = password::read(*password_stdin)?;
+            let sessions = Sessions::of(&folder, name);
+            catalog.set_password(name, &password, *grace)?;
             let until = grace.map(|grace| grace.until(Timestamp::now()).to_string());
             data::forget(&folder, &catalog)?;
-            let went = until.as_ref().map_or("have ended".to_owned(), |until| format!("go on until {until}"));
-            output.print(&Changed { changed: name.as_str(), sessions_until: until }, |_| {
-                format!("changed the password of {name}; sessions that the old one began {went}\n")
+            let went = match &until {
+                Some(until) => format!("sessions that the old one began go on until {until}"),
+                None => sessions.ended(),
+            };
+            let user = told.whole(&mut catalog, name, &locked(&folder))?;
+            output.print(&Changed { user, sessions_until: until }, |changed| {
+                format!("{}: has another password; {went}\n", changed.user.user.name)
             })
         }
         UserCommand::Disable { name } => {
-            let changes = UserChanges { disabled: Some(true), ..UserChanges::default() };
-            let user = catalog.update_user(name, &changes)?;
-            told.changed(&folder, &catalog, user, "disabled, and its sessions have ended")
+            let sessions = Sessions::of(&folder, name);
+            catalog.update_user(name, &UserChanges { disabled: Some(true), ..UserChanges::default() })?;
+            data::reload(&folder)?;
+            told.changed(&folder, &mut catalog, name, &format!("disabled; {}", sessions.ended()))
         }
         UserCommand::Enable { name } => {
             let changes = UserChanges { disabled: Some(false), ..UserChanges::default() };
             let user = catalog.update_user(name, &changes)?;
-            told.changed(&folder, &catalog, user, "enabled")
+            let how = match user.standing(Timestamp::now()) {
+                Standing::Expired => {
+                    format!("enabled, but it has expired: `multilane user expire {name} never` lets it sign in")
+                }
+                _ => "enabled".to_owned(),
+            };
+            data::reload(&folder)?;
+            told.changed(&folder, &mut catalog, name, &how)
         }
         UserCommand::Unlock { name } => {
             let request = Request::UnlockUser { relative_id: catalog.user(name)?.relative_id };
@@ -99,7 +155,7 @@ pub(crate) fn run(path: &Path, command: &UserCommand, output: Output) -> Result<
                 ));
             }
             let changes = UserChanges { unix_owner: Some(*owner), ..UserChanges::default() };
-            let user = catalog.update_user(name, &changes)?;
+            catalog.update_user(name, &changes)?;
             if owner.is_some_and(|owner| !owner.can_be_given_files()) {
                 eprintln!(
                     "warning: a server that runs as you do now may not give files away: run it as root, or with CAP_CHOWN; \
@@ -110,30 +166,40 @@ pub(crate) fn run(path: &Path, command: &UserCommand, output: Output) -> Result<
                 || "new files are whoever's the share says".to_owned(),
                 |owner| format!("new files are those of user {} and group {} of this machine", owner.uid, owner.gid),
             );
-            told.changed(&folder, &catalog, user, &how)
+            data::reload(&folder)?;
+            told.changed(&folder, &mut catalog, name, &how)
         }
         UserCommand::Expire { name, at } => {
-            let changes = UserChanges { expires: Some(at.0), ..UserChanges::default() };
-            let user = catalog.update_user(name, &changes)?;
-            let how = at.0.map_or_else(|| "no longer expires".to_owned(), |at| format!("may sign in until {at}"));
-            told.changed(&folder, &catalog, user, &how)
+            let sessions = Sessions::of(&folder, name);
+            catalog.update_user(name, &UserChanges { expires: Some(at.0), ..UserChanges::default() })?;
+            data::reload(&folder)?;
+            let how = match at.0 {
+                None => "no longer expires".to_owned(),
+                Some(at) if at <= Timestamp::now() => format!("has expired at {at}; {}", sessions.ended()),
+                Some(at) => format!("may sign in until {at}"),
+            };
+            told.changed(&folder, &mut catalog, name, &how)
         }
         UserCommand::Rename { name, to } => {
-            let changes = UserChanges { name: Some(to.clone()), ..UserChanges::default() };
-            let user = catalog.update_user(name, &changes)?;
-            let how = format!("was {name}; the SID stays, and sessions that the old name began have ended");
-            told.changed(&folder, &catalog, user, &how)
+            let sessions = Sessions::of(&folder, name);
+            catalog.update_user(name, &UserChanges { name: Some(to.clone()), ..UserChanges::default() })?;
+            data::reload(&folder)?;
+            told.changed(&folder, &mut catalog, to, &format!("was {name}; the SID stays; {}", sessions.ended()))
         }
         UserCommand::Show { name } => {
-            let user = catalog.user(name)?;
-            output.print(&told.whole(&catalog, user, &locked(&folder))?, description)
+            let whole = told.whole(&mut catalog, name, &locked(&folder))?;
+            output.print(&whole, description)
         }
         UserCommand::List => {
             let locked = locked(&folder);
             let users: Vec<Shown> = catalog.users()?.into_iter().map(|user| told.shown(user, &locked)).collect();
             output.print(&users, |users| table(users))
         }
-        UserCommand::Delete { name } => {
+        UserCommand::Delete { name, force } => {
+            if !force {
+                let whole = told.whole(&mut catalog, name, &Locked::new())?;
+                agree_to_delete(&whole, &catalog.granted_to(name)?)?;
+            }
             catalog.remove_user(name)?;
             output.print(&Deleted { deleted: name.as_str() }, |_| format!("deleted user {name}\n"))?;
             data::forget(&folder, &catalog)
@@ -148,16 +214,18 @@ struct Told {
 }
 
 impl Told {
-    /// Has the server take a change up, and says how the user is now.
-    fn changed(&self, folder: &DataFolder, catalog: &Catalog, user: User, how: &str) -> Result<(), Error> {
-        data::reload(folder)?;
-        let whole = self.whole(catalog, user, &locked(folder))?;
+    /// Says how a user that was changed is now.
+    fn changed(&self, folder: &DataFolder, catalog: &mut Catalog, name: &UserName, how: &str) -> Result<(), Error> {
+        let whole = self.whole(catalog, name, &locked(folder))?;
         self.output.print(&whole, |whole| format!("{}: {how}\n", whole.user.name))
     }
 
-    fn whole(&self, catalog: &Catalog, user: User, locked: &Locked) -> Result<Whole, Error> {
+    fn whole(&self, catalog: &mut Catalog, name: &UserName, locked: &Locked) -> Result<Whole, Error> {
+        let user = catalog.user(name)?;
         let groups = catalog.groups_of(&user)?;
-        Ok(Whole { user: self.shown(user, locked), groups })
+        let shares = catalog.shares_of(name)?;
+        let shares = shares.into_iter().map(|(share, right)| OnShare { share, right: right.name() });
+        Ok(Whole { user: self.shown(user, locked), groups, shares: shares.collect() })
     }
 
     fn shown(&self, user: User, locked: &Locked) -> Shown {
@@ -187,6 +255,21 @@ impl Told {
 /// For how many seconds users are locked, by the last numbers of their SIDs.
 type Locked = BTreeMap<u32, u64>;
 
+/// Asks who sits at the terminal whether a user is to go, and says what goes.
+fn agree_to_delete(whole: &Whole, granted: &[(String, ShareRight)]) -> Result<(), Error> {
+    let name = &whole.user.name;
+    let mut goes = vec![format!("its SID {}, which nobody gets again, whatever files name it", whole.user.sid)];
+    if !whole.groups.is_empty() {
+        goes.push(format!("its place in {}", whole.groups.join(", ")));
+    }
+    goes.extend(granted.iter().map(|(share, right)| format!("its right on {share} ({right})")));
+    let question = format!(
+        "With user {name} goes {}. `multilane user disable {name}` can be undone, this cannot. Delete it?",
+        goes.join("; ")
+    );
+    question::agree(&question, name)
+}
+
 /// Those whom the server that runs on `folder`, if one does, has locked.
 fn locked(folder: &DataFolder) -> Locked {
     let locked = ask_for_all(folder, &Request::LockedUsers).unwrap_or_else(|error| {
@@ -197,7 +280,9 @@ fn locked(folder: &DataFolder) -> Locked {
 }
 
 fn description(whole: &Whole) -> String {
-    let Whole { user, groups } = whole;
+    let Whole { user, groups, shares } = whole;
+    let shares: Vec<String> = shares.iter().map(|on| format!("{} ({})", on.share, on.right)).collect();
+    let shares = if shares.is_empty() { "none".to_owned() } else { shares.join(", ") };
     let expires = user.expires.as_deref().unwrap_or("never");
     let groups = if groups.is_empty() { "none".to_owned() } else { groups.join(", ") };
     let locked = user.locked_seconds.map_or_else(|| "no".to_owned(), |seconds| format!("for {} more", span(seconds)));
@@ -206,15 +291,16 @@ fn description(whole: &Whole) -> String {
         format!("damage:   the catalog says {what} that makes no sense; the user can be deleted\n")
     });
     format!(
-        "name:     {}\naccount:  {}\nSID:      {}\nstanding: {}\nexpires:  {expires}\nlocked:   {locked}\nowner:    {owner}\ngroups:   {groups}\n{damage}",
+        "name:     {}\naccount:  {}\nSID:      {}\nstanding: {}\nexpires:  {expires}\nlocked:   {locked}\nowner:    {owner}\ngroups:   {groups}\nshares:   {shares}\n{damage}",
         user.name, user.account, user.sid, user.standing
     )
 }
 
 fn table(users: &[Shown]) -> String {
-    let mut table = Table::new(["NAME", "ACCOUNT", "STANDING", "SID"]);
+    let mut table = Table::new(["NAME", "ACCOUNT", "STANDING", "EXPIRES", "SID"]);
     for user in users {
-        table.row([user.name.clone(), user.account.clone(), user.standing.to_owned(), user.sid.clone()]);
+        let expires = user.expires.clone().unwrap_or_else(|| "never".to_owned());
+        table.row([user.name.clone(), user.account.clone(), user.standing.to_owned(), expires, user.sid.clone()]);
     }
     table.text()
 }

@@ -30,6 +30,14 @@ restart)
 esac
 "#;
 
+/// Stands in for rsync where there is none.
+const RSYNC: &str = r#"#!/bin/sh
+set -eu
+for word; do from=${to-}; to=$word; done
+[ "$2" != --delete ] || find "$to" -mindepth 1 -delete
+cp -a "$from." "$to"
+"#;
+
 /// A machine with a server, and what the guide calls `$DATA` and `$BACKUP`.
 struct Machine {
     place: Place,
@@ -43,8 +51,10 @@ impl Machine {
         for folder in [&run, &backup] {
             fs::create_dir(folder).unwrap();
         }
-        fs::write(run.join("systemctl"), SYSTEMCTL).unwrap();
-        fs::set_permissions(run.join("systemctl"), fs::Permissions::from_mode(0o755)).unwrap();
+        for (name, script) in [("systemctl", SYSTEMCTL), ("rsync", RSYNC)] {
+            fs::write(run.join(name), script).unwrap();
+            fs::set_permissions(run.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+        }
         Machine { place, backup }
     }
 
@@ -55,7 +65,8 @@ impl Machine {
         let path = format!("{}:{}:{}", run.display(), program.display(), std::env::var("PATH").unwrap());
         let mut shell = Command::new("sh");
         shell.args(["-euc", commands]).env("PATH", path).env("RUN", run).env("MULTILANE_DATA", &self.place.data);
-        shell.env("DATA", &self.place.data).env("BACKUP", &self.backup).env("PASSWORD", "another").stdin(Stdio::null());
+        shell.env("DATA", &self.place.data).env("BACKUP", &self.backup).env("NEW", self.place.place.path().join("new"));
+        shell.env("PASSWORD", "secret").stdin(Stdio::null());
         shell.output().unwrap()
     }
 
@@ -152,6 +163,28 @@ fn moving_the_data_folder() {
         assert_eq!(fs::read_to_string(machine.place.data.join("documents/file")).unwrap(), "kept");
         assert_eq!(machine.place.json(&["status"])["problems"], serde_json::json!([]));
     });
+}
+
+#[test]
+fn people() {
+    let machine = Machine::with_server();
+    let said = rehearse(&machine, "People");
+    assert!(said.contains("shares:   share (change)") && said.contains("staff  group  change"), "{said}");
+    let users = machine.place.json(&["user", "list"]);
+    assert_eq!(users.as_array().unwrap().iter().map(|user| &user["name"]).collect::<Vec<_>>(), ["alice.miller"]);
+    assert_eq!(machine.place.json(&["share", "grants", "share"])["grants"][0]["who"], "crew");
+}
+
+#[test]
+fn to_a_larger_disk() {
+    let machine = Machine::with_server();
+    let new = machine.place.place.path().join("new");
+    fs::create_dir(&new).unwrap();
+    fs::write(machine.place.data.join("share/file"), "kept").unwrap();
+    let said = rehearse(&machine, "To a larger disk");
+    assert!(said.contains("nothing is wrong with") && said.contains("problem      none"), "{said}");
+    assert_eq!(fs::read_to_string(new.join("file")).unwrap(), "kept");
+    assert_eq!(machine.place.json(&["status"])["problems"], serde_json::json!([]));
 }
 
 #[test]

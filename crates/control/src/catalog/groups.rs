@@ -46,6 +46,17 @@ impl Catalog {
         })
     }
 
+    /// Gives a group another name, whatever the case of the one it has. The SID stays, and with it what the group may do.
+    pub fn rename_group(&mut self, name: &UserName, to: &UserName) -> Result<Group, Error> {
+        self.write(|transaction| {
+            let group = principals::one_of(transaction, Kind::Group, name)?;
+            principals::rename(transaction, &group, to.as_str())?;
+            let update = "UPDATE user_group SET name = ?2 WHERE relative_id = ?1";
+            transaction.execute(update, params![group.relative_id, to.as_str()])?;
+            one(transaction, group.relative_id)
+        })
+    }
+
     /// Deletes a group, whatever the case of its name. Its members stay; no share grants it anything any more.
     pub fn delete_group(&mut self, name: &UserName) -> Result<(), Error> {
         self.write(|transaction| {

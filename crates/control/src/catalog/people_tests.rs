@@ -264,3 +264,45 @@ fn rights_are_for_users_and_groups_of_the_shares_account() {
     catalog.delete_share(&files).unwrap();
     assert!(catalog.snapshot().unwrap().rights.is_empty());
 }
+
+#[test]
+fn a_renamed_group_keeps_its_rights_and_a_user_has_the_greatest_of_all() {
+    let (_place, mut catalog) = people();
+    let (alice, staff, crew) = (user("alice"), user("staff"), user("crew"));
+    catalog.create_share(&NewShare { account: Some(account("studio")), ..ram("files") }).unwrap();
+    catalog.create_group(&staff, Some(&account("studio"))).unwrap();
+    catalog.add_members(&staff, std::slice::from_ref(&alice)).unwrap();
+    let files = share("files");
+    catalog.grant(&files, &named("staff"), ShareRight::Change).unwrap();
+    catalog.grant(&files, &named("alice"), ShareRight::Read).unwrap();
+    let before = catalog.group(&staff).unwrap();
+    let renamed = catalog.rename_group(&staff, &crew).unwrap();
+    assert_eq!((renamed.name.as_str(), renamed.relative_id), ("crew", before.relative_id));
+    assert!(catalog.group(&staff).is_err() && catalog.rename_group(&crew, &alice).is_err());
+    assert_eq!(catalog.granted_to(&crew).unwrap(), [("files".to_owned(), ShareRight::Change)]);
+    assert_eq!(catalog.granted_to(&alice).unwrap(), [("files".to_owned(), ShareRight::Read)]);
+    let on_share = |catalog: &Catalog| {
+        let shares = catalog.shares_of(&alice).unwrap();
+        shares.into_iter().find(|(name, _)| name == "files").map(|(_, right)| right)
+    };
+    assert_eq!(on_share(&catalog), Some(ShareRight::Change));
+    catalog.delete_group(&crew).unwrap();
+    assert_eq!(on_share(&catalog), Some(ShareRight::Read));
+    catalog.revoke(&files, &named("alice")).unwrap();
+    assert_eq!(on_share(&catalog), None);
+}
+
+#[test]
+fn nobody_has_a_name_that_means_somebody_else_or_looks_like_anothers() {
+    let (_place, mut catalog) = people();
+    for name in ["Domain Users", "system", "ADMINISTRATORS", "al\u{202e}ice", "alice\u{200b}", "everyone"] {
+        let made = catalog.create_group(&user(name), None).unwrap_err();
+        assert_eq!(
+            (made.fault(), catalog.add_user(&user(name), "secret", None).is_err()),
+            (Fault::Argument, true),
+            "{name:?}"
+        );
+        let renamed = UserChanges { name: Some(user(name)), ..UserChanges::default() };
+        assert!(catalog.update_user(&user("alice"), &renamed).is_err(), "{name:?}");
+    }
+}

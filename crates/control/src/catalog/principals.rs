@@ -7,6 +7,22 @@ use crate::{Error, UserName};
 /// The word that stands for everybody where a right is granted. Nobody is called so.
 pub(super) const EVERYONE: &str = "everyone";
 
+/// Names that mean somebody else to clients, who has another SID (MS-DTYP 2.4.2.4): who grants one of them something would grant it to nobody here.
+const WELL_KNOWN: [&str; 12] = [
+    "Administrators",
+    "ANONYMOUS LOGON",
+    "Authenticated Users",
+    "CREATOR GROUP",
+    "CREATOR OWNER",
+    "Domain Users",
+    "Guests",
+    "LOCAL SERVICE",
+    "NETWORK SERVICE",
+    "OWNER RIGHTS",
+    "SYSTEM",
+    "Users",
+];
+
 /// What somebody is who has a SID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -69,12 +85,19 @@ pub(super) fn delete(transaction: &Transaction<'_>, relative_id: u32) -> Result<
     Ok(())
 }
 
-fn check_free(connection: &Connection, name: &str) -> Result<(), Error> {
+pub(super) fn check_free(connection: &Connection, name: &str) -> Result<(), Error> {
     if store::fold(name) == store::fold(EVERYONE) {
         return Err(Error::argument(
             format!("{name:?} stands for everybody where rights are granted"),
             "choose another name",
         ));
+    }
+    if WELL_KNOWN.iter().any(|known| store::fold(known) == store::fold(name)) {
+        return Err(Error::argument(format!("{name:?} means somebody else to clients"), "choose another name"));
+    }
+    if name.contains(is_unseen) {
+        let what = format!("{name:?} has characters that nobody sees, or that turn others round");
+        return Err(Error::argument(what, "leave them out: two names are not to look the same"));
     }
     match find(connection, name)? {
         None => Ok(()),
@@ -83,6 +106,11 @@ fn check_free(connection: &Connection, name: &str) -> Result<(), Error> {
             format!("choose another name; `multilane {}` shows those taken", taken.kind.list()),
         )),
     }
+}
+
+/// Marks of direction, joiners and spaces of no width.
+fn is_unseen(character: char) -> bool {
+    matches!(character, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 /// Who has this name, whatever its case.

@@ -7,7 +7,7 @@ use server::admin::{ShareRight, ShareRights};
 
 use super::principals::{self, Kind};
 use super::settings::wrong_in;
-use super::{Catalog, share_rows, shares};
+use super::{Catalog, groups, share_rows, shares};
 use crate::{Error, ShareName, UserName};
 
 /// Rights on one server.
@@ -93,6 +93,31 @@ impl Catalog {
             }
             grants(transaction, &found)
         })
+    }
+
+    /// The shares that a user may connect to, by name, each with what the user may do there at most: by a right of its own, of its groups, or of everyone.
+    pub fn shares_of(&self, name: &UserName) -> Result<Vec<(String, ShareRight)>, Error> {
+        let (user, rights) = (self.user(name)?, all(&self.connection)?);
+        let groups = groups::memberships(&self.connection)?.remove(&user.relative_id).unwrap_or_default();
+        let right_on = |share: &shares::ShareRecord| {
+            rights.get(&share.id)?.of(std::iter::once(user.relative_id).chain(groups.iter().copied()))
+        };
+        let of_account = self.shares()?.into_iter().filter(|share| share.account == user.account);
+        Ok(of_account.filter_map(|share| right_on(&share).map(|right| (share.name, right))).collect())
+    }
+
+    /// The rights that a user or group was granted by its own name, each with its share: what goes when it is deleted.
+    pub fn granted_to(&self, name: &UserName) -> Result<Vec<(String, ShareRight)>, Error> {
+        let who = principals::named(&self.connection, name)?;
+        let mut select = self.connection.prepare(
+            "SELECT share.name, granted FROM share_right JOIN share ON share.id = share WHERE principal = ?1 ORDER BY share.name",
+        )?;
+        let mut rows = select.query([who.relative_id])?;
+        let mut granted = Vec::new();
+        while let Some(row) = rows.next()? {
+            granted.push((row.get(0)?, right(&row.get::<_, String>(1)?)?));
+        }
+        Ok(granted)
     }
 
     /// The rights on a share.

@@ -82,6 +82,11 @@ impl Catalog {
         })
     }
 
+    /// Refuses a name that nobody can be given, or that somebody has: before anybody is asked for a password.
+    pub fn refuse_taken_name(&self, name: &UserName) -> Result<(), Error> {
+        principals::check_free(&self.connection, name.as_str())
+    }
+
     /// Gives a user another password, whatever the case of the name. The SID stays, and with it what the user may do and owns. What the old one has signed in
     /// goes on until `grace` is over; without one it ends at once, and so does what older ones have that still had time.
     pub fn set_password(&mut self, name: &UserName, password: &str, grace: Option<Grace>) -> Result<(), Error> {

@@ -268,7 +268,7 @@ fn mode_or_default(text: &str) -> Result<OrDefault<u32>, Error> {
 }
 
 fn owner_or_default(text: &str) -> Result<OrDefault<UnixOwner>, Error> {
-    if text == "none" { Ok(OrDefault(None)) } else { unix_owner(text).map(|owner| OrDefault(Some(owner))) }
+    if text == "none" { Ok(OrDefault(None)) } else { unix_owner::parse(text).map(|owner| OrDefault(Some(owner))) }
 }
 
 fn quota(text: &str) -> Result<Quota, Error> {

@@ -79,7 +79,7 @@ impl ShareRights {
     }
 
     /// The greatest right of who has these relative ids; `None` for who may not connect.
-    pub(crate) fn of(&self, relative_ids: impl Iterator<Item = u32>) -> Option<ShareRight> {
+    pub fn of(&self, relative_ids: impl Iterator<Item = u32>) -> Option<ShareRight> {
         let granted = relative_ids.filter_map(|id| {
             let place = self.granted.binary_search_by_key(&id, |(granted_to, _)| *granted_to).ok()?;
             self.granted.get(place).map(|(_, right)| *right)
