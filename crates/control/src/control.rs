@@ -33,6 +33,8 @@ use crate::{
 /// The account and the share that a first start makes.
 const FIRST_ACCOUNT: &str = "local";
 const FIRST_SHARE: &str = "share";
+/// What a data folder has where a server has run.
+const OF_A_SERVER: [&str; 3] = ["metrics.db", "audit.log", "opens"];
 /// How long the first configuration waits for its folders, so that what is well is served from the first moment on.
 const FIRST_WAIT: Duration = HANGS_AFTER;
 
@@ -387,6 +389,9 @@ impl Control {
 pub fn first_start(catalog: &mut Catalog, folder: &DataFolder) -> Result<(), Error> {
     if !catalog.is_new()? {
         return Ok(());
+    }
+    if OF_A_SERVER.iter().any(|name| folder.path().join(name).exists()) {
+        warn!(name: "catalog_lost", folder = %folder.path().display(), "a server has run here, and its catalog is gone: accounts, keys, users and shares are new; restore a backup with `multilane restore FILE`");
     }
     let path = folder.first_share();
     std::fs::create_dir_all(&path).map_err(|e| Error::system("make the folder of the first share", &path, &e))?;

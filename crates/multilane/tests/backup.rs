@@ -227,3 +227,17 @@ fn a_catalog_that_is_damaged_under_a_running_server_is_told_until_a_backup_is_re
         assert_eq!(said.matches(&format!("\"event\":\"{event}\"")).count(), 1, "{said}");
     }
 }
+
+#[test]
+fn a_start_that_finds_no_catalog_where_a_server_has_run_says_so() {
+    let place = Place::new();
+    let log = place.place.path().join("log");
+    Server::logging(&place, &log).end();
+    let told = || fs::read_to_string(&log).unwrap().matches("\"event\":\"catalog_lost\"").count();
+    assert_eq!(told(), 0, "the first start");
+    for name in ["catalog.db", "catalog.db-wal", "catalog.db-shm"] {
+        fs::remove_file(place.data.join(name)).unwrap();
+    }
+    Server::logging(&place, &log).end();
+    assert_eq!(told(), 1);
+}
