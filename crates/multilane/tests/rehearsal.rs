@@ -34,7 +34,7 @@ esac
 const RSYNC: &str = r#"#!/bin/sh
 set -eu
 for word; do from=${to-}; to=$word; done
-[ "$2" != --delete ] || find "$to" -mindepth 1 -delete
+case " $* " in *" --delete "*) find "$to" -mindepth 1 -delete ;; esac
 cp -a "$from." "$to"
 "#;
 
