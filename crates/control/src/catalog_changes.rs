@@ -1,11 +1,9 @@
 //! What the catalog says otherwise than it did when it was read before, as events of the log: names, never secrets. Whoever has changed it, by a command, on the page or
 //! by another program, the running server sees it here.
 
-use std::collections::BTreeMap;
-
 use tracing::{info, warn};
 
-use crate::catalog::{Account, Group, Snapshot};
+use crate::catalog::{Account, Difference, Group, Snapshot, names};
 use crate::{ShareRecord, StoredSettings};
 
 /// Members that an event names at most.
@@ -25,27 +23,6 @@ pub(crate) fn tell(before: &Snapshot, now: &Snapshot) {
         || before.features.regions() != now.features.regions()
     {
         info!(name: "features_changed", "features of the data folder, or their regions, have changed");
-    }
-}
-
-/// What is only in the later list, what is in both, and what is only in the earlier one.
-pub(crate) struct Difference<'a, T> {
-    pub(crate) made: Vec<&'a T>,
-    pub(crate) kept: Vec<(&'a T, &'a T)>,
-    pub(crate) gone: Vec<&'a T>,
-}
-
-impl<'a, T> Difference<'a, T> {
-    pub(crate) fn of<K: Ord>(before: &'a [T], now: &'a [T], key: impl Fn(&'a T) -> K) -> Self {
-        let mut earlier: BTreeMap<K, &T> = before.iter().map(|one| (key(one), one)).collect();
-        let (mut made, mut kept) = (Vec::new(), Vec::new());
-        for one in now {
-            match earlier.remove(&key(one)) {
-                Some(before) => kept.push((before, one)),
-                None => made.push(one),
-            }
-        }
-        Difference { made, kept, gone: earlier.into_values().collect() }
     }
 }
 
@@ -197,12 +174,6 @@ fn rights(of: &Snapshot, share: i64) -> String {
     let granted = granted.filter_map(|(who, right)| Some(format!("{}={right}", names.get(who)?)));
     let told: Vec<String> = granted.chain(everyone).collect();
     if told.is_empty() { "none".to_owned() } else { told.join(", ") }
-}
-
-/// The names of users and groups by their relative ids, which stay when somebody is renamed.
-pub(crate) fn names(of: &Snapshot) -> BTreeMap<u32, &str> {
-    let users = of.users.iter().map(|(user, _)| (user.relative_id, user.name.as_str()));
-    users.chain(of.groups.iter().map(|group| (group.relative_id, group.name.as_str()))).collect()
 }
 
 fn settings(before: &StoredSettings, now: &StoredSettings) {

@@ -39,7 +39,6 @@ mod hosts;
 mod known;
 mod limits;
 mod look;
-mod loosened;
 mod name;
 mod operations;
 mod operators;

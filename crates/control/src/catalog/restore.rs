@@ -11,12 +11,12 @@ use rusqlite::Connection;
 use serde::Serialize;
 
 use super::backup::Holds;
+use super::loosened::loosened;
 use super::{
     FileIdentity, Snapshot, WAIT_MAX, check, copies, data_place, holds_nothing, keep_log, log_of, schema, settings,
     share_rows,
 };
 use crate::folder::{self, private_file};
-use crate::loosened::loosened;
 use crate::{DataFolder, Error, Problem, look_for_problems};
 
 /// Numbers that are left out behind those of the backup: of users and shares that were made since, which the backup does not know. Descriptors of

@@ -4,12 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use server::admin::{AuditClass, Sealing, ShareRight, ShareRights, Signing, Standing};
 
-use crate::catalog::{Group, Snapshot, User};
-use crate::catalog_changes::{Difference, names};
-use crate::{ShareRecord, StoredSettings};
+use super::{Difference, Group, ShareRecord, Snapshot, StoredSettings, User, names};
 
 /// What `now` allows and `before` does not, a sentence for each.
-pub(crate) fn loosened(before: &Snapshot, now: &Snapshot) -> Vec<String> {
+pub(super) fn loosened(before: &Snapshot, now: &Snapshot) -> Vec<String> {
     let mut found = Vec::new();
     accounts(before, now, &mut found);
     users(before, now, &mut found);
