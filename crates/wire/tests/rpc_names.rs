@@ -123,6 +123,9 @@ impl<'a> Pipe<'a> {
     fn call(&mut self, operation: u16, stub: &[u8]) -> Result<Vec<u8>, Failure> {
         for fragment in client::request(7, operation, stub, FRAGMENT_BYTES_MAX) {
             self.pipe.feed(&fragment, self.town).unwrap();
+            while self.pipe.is_working() {
+                self.pipe.proceed(self.town).unwrap();
+            }
         }
         let mut answer = Answer::new(7);
         loop {
@@ -661,6 +664,27 @@ fn administrators_see_sessions_and_files_and_others_see_none() {
         let answer = pipe.call(srvsvc::Operation::SERVER_INFO.0, &longs(&[0, level])).unwrap();
         assert_eq!(*answer.last_chunk::<4>().unwrap(), long(expected), "{level}");
     }
+}
+
+#[test]
+fn what_is_in_use_is_looked_through_in_steps() {
+    let town = town();
+    let mut pipe = Pipe::of(SyntaxId::SRVSVC, &town);
+    // Each of its letters is three in upper case.
+    let longest = "\u{390}".repeat(1023);
+    let stub = enumerate(None, Some(&longest), 3, u32::MAX, 0);
+    for fragment in client::request(7, srvsvc::Operation::FILE_ENUM.0, &stub, FRAGMENT_BYTES_MAX) {
+        pipe.pipe.feed(&fragment, &town).unwrap();
+    }
+    let mut steps = 1;
+    while pipe.pipe.is_working() {
+        assert!(pipe.pipe.readable_bytes() == 0 && pipe.pipe.held_bytes() < 64 * 1024);
+        pipe.pipe.proceed(&town).unwrap();
+        steps += 1;
+    }
+    assert!((50..200).contains(&steps), "{steps}");
+    let answer = Answer::new(7).fragment(&read(&mut pipe.pipe)).unwrap().unwrap();
+    assert_eq!(listed(&answer), (0, 80_000, 20_000, 234));
 }
 
 proptest! {

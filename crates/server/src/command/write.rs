@@ -35,7 +35,7 @@ pub(crate) async fn handle(context: &Context, request: WriteRequest<'_>) -> Outc
         Sink::File(file, write) => (file, write),
         Sink::AfpInfo(file) => return write_info(context, file, &request).await,
         Sink::Pipe(pipe) => {
-            pipe.write(&context.pipe_client()?, request.data)?;
+            pipe.write(&context.pipe_client()?, request.data).await?;
             return Ok(Reply::new(WriteResponse::to_bytes(count).to_vec()));
         }
     };

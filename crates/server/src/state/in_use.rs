@@ -1,17 +1,26 @@
 //! What a storage account has in use: its sessions and what they have open, for who holds its key (MS-SMB2 3.3.4.18, 3.3.4.20).
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
+use wire::ids::SessionId;
 use wire::rpc::srvsvc::{OpenFile, Session as Told};
 use wire::security::access;
 
 use crate::state::open::{Open, Target};
-use crate::state::pipe::InUse;
-use crate::state::session::Session;
+use crate::state::pipe::{InUse, Looked};
+use crate::state::session::{OpenPlace, Session};
 use crate::state::shared::Shared;
 
 /// Opens that are taken out of a session's table at a time: its lock is not held for longer.
-const OPENS_AT_A_TIME: usize = 256;
+const OPENS_AT_A_TIME: usize = 64;
+/// Bytes of work that looking at a session costs, passing over an open, telling a session or an open, and counting a lock.
+const SESSION_COST: u64 = 64;
+const PASSED_OPEN_COST: u64 = 16;
+const TOLD_COST: u64 = 1024;
+const LOCK_COST: u64 = 32;
+/// Bytes of work after which others have their turn.
+const WORK_AT_ONCE: u64 = 256 << 10;
 /// The most locks that are counted of one open.
 const LOCKS_TOLD_MAX: usize = 1_000;
 /// PERM_FILE_READ, PERM_FILE_WRITE and PERM_FILE_CREATE (MS-SRVS 2.2.4.7).
@@ -19,41 +28,139 @@ const READ: u32 = 0x1;
 const WRITE: u32 = 0x2;
 const CREATE: u32 = 0x4;
 
-impl InUse for Shared {
-    fn sessions(&self, account: &str, from: usize, take: &mut dyn FnMut(Told) -> bool) -> (usize, usize) {
-        let all = self.sessions.all();
-        let looked_at = all.len();
-        let sessions = of_account(all, account);
-        let _ = sessions.iter().skip(from).map(|session| tell(session)).all(take);
-        (sessions.len(), looked_at)
-    }
+/// Where a walk through what is in use has come to: its next part goes on there.
+#[derive(Debug)]
+pub(crate) struct Walk {
+    /// The account's sessions, in order.
+    sessions: Vec<SessionId>,
+    /// How many opens they had.
+    opens: usize,
+    /// The number of the open that is next, and where it is.
+    next: usize,
+    at: At,
+}
 
-    fn files(&self, account: &str, from: usize, take: &mut dyn FnMut(OpenFile) -> bool) -> (usize, usize) {
-        let all = self.sessions.all();
-        let looked_at = all.len();
-        let (mut count, mut wanted) = (0, true);
-        for session in of_account(all, account) {
-            let opens = session.open_count();
-            let mut at = from.saturating_sub(count).min(opens);
-            while wanted && at < opens {
-                let some = session.some_opens(at, OPENS_AT_A_TIME);
-                if some.is_empty() {
-                    break;
-                }
-                at += some.len();
-                wanted = some.iter().map(|open| tell_open(open)).all(&mut *take);
-            }
-            count += opens;
-        }
-        (count, looked_at)
+/// The place of an open: its session, and what it comes behind there.
+#[derive(Clone, Copy, Debug, Default)]
+struct At {
+    session: usize,
+    after: Option<OpenPlace>,
+}
+
+impl Walk {
+    /// What is held for it, in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.sessions.capacity() * size_of::<SessionId>() + size_of::<Walk>()
     }
 }
 
-/// The sessions of an account's principals, in an order that stays.
-fn of_account(mut sessions: Vec<Arc<Session>>, account: &str) -> Vec<Arc<Session>> {
-    sessions.retain(|session| session.user.load().account == account);
-    sessions.sort_unstable_by_key(|session| session.id);
-    sessions
+impl Shared {
+    /// A walk through all sessions of an account's principals.
+    fn walk(&self, account: &str) -> (Walk, u64) {
+        let mut sessions = self.sessions.all();
+        let work = SESSION_COST * sessions.len() as u64;
+        sessions.retain(|session| session.user.load().account == account);
+        sessions.sort_unstable_by_key(|session| session.id);
+        let opens = sessions.iter().map(|session| session.open_count()).sum();
+        let sessions = sessions.iter().map(|session| session.id).collect();
+        (Walk { sessions, opens, next: 0, at: At::default() }, work)
+    }
+
+    /// A walk that begins at the open with the number `from`.
+    fn walk_from(&self, account: &str, from: usize) -> (Walk, u64) {
+        let (mut walk, mut work) = self.walk(account);
+        while walk.next < from
+            && let Some(id) = walk.sessions.get(walk.at.session)
+        {
+            let session = self.sessions.find(*id);
+            let opens = session.as_ref().map_or(0, |session| session.open_count());
+            let Some(rest) = NonZeroUsize::new((from - walk.next).min(opens)) else {
+                walk.at.session += 1;
+                continue;
+            };
+            walk.next += rest.get();
+            if rest.get() == opens {
+                walk.at.session += 1;
+            } else {
+                work += PASSED_OPEN_COST * rest.get() as u64;
+                walk.at.after = session.and_then(|session| session.place_behind(rest));
+            }
+        }
+        (walk, work)
+    }
+
+    /// The session of an id, where it still is one of the account.
+    fn session_of(&self, account: &str, id: SessionId) -> Option<Arc<Session>> {
+        self.sessions.find(id).filter(|session| session.user.load().account == account)
+    }
+}
+
+impl InUse for Shared {
+    fn sessions(
+        &self,
+        account: &str,
+        (walk, from): (&mut Option<Walk>, usize),
+        take: &mut dyn FnMut(Told) -> bool,
+    ) -> Looked {
+        let (mut going, mut work) = walk.take().map_or_else(|| self.walk(account), |going| (going, 0));
+        let mut next = from;
+        while let Some(id) = going.sessions.get(next) {
+            work += TOLD_COST;
+            let Some(session) = self.session_of(account, *id) else {
+                going.sessions.remove(next);
+                continue;
+            };
+            next += 1;
+            if !take(tell(&session)) {
+                break;
+            }
+        }
+        let count = going.sessions.len();
+        *walk = Some(going);
+        Looked { count, work }
+    }
+
+    fn files(
+        &self,
+        account: &str,
+        (walk, from): (&mut Option<Walk>, usize),
+        take: &mut dyn FnMut(OpenFile) -> bool,
+    ) -> Looked {
+        let going = walk.take().filter(|going| going.next == from);
+        let (mut going, mut work) = going.map_or_else(|| self.walk_from(account, from), |going| (going, 0));
+        let most = work + WORK_AT_ONCE;
+        let mut wanted = true;
+        while wanted
+            && work < most
+            && let Some(id) = going.sessions.get(going.at.session)
+        {
+            work += SESSION_COST;
+            let session = self.session_of(account, *id);
+            let some = session.map_or_else(Vec::new, |session| session.opens_after(going.at.after, OPENS_AT_A_TIME));
+            if some.is_empty() {
+                going.at = At { session: going.at.session + 1, after: None };
+            }
+            for open in some {
+                let told = tell_open(&open);
+                work += cost(&told);
+                going.at.after = Some((open.tree.id, open.id));
+                going.next += 1;
+                wanted = take(told);
+                if !wanted || work >= most {
+                    break;
+                }
+            }
+        }
+        let is_done = going.at.session >= going.sessions.len();
+        let count = if is_done { going.next } else { going.opens.max(going.next) };
+        *walk = Some(going);
+        Looked { count, work }
+    }
+}
+
+/// Bytes of work that it takes to tell an open.
+fn cost(told: &OpenFile) -> u64 {
+    TOLD_COST + told.path.len() as u64 + LOCK_COST * u64::from(told.locks)
 }
 
 fn tell(session: &Session) -> Told {

@@ -10,6 +10,7 @@ use std::time::SystemTime;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use tokio::task::yield_now;
 use wire::fscc::ioctl::PipePeek;
 use wire::fscc::pipe::CONNECTED;
 use wire::ids::FileTime;
@@ -27,6 +28,7 @@ use crate::state::associations::{Association, Associations};
 use crate::state::channel_sequence::ChannelSequence;
 use crate::state::configuration::Configuration;
 use crate::state::in_flight::InFlight;
+use crate::state::in_use::Walk;
 use crate::state::principals::Principals;
 use crate::state::refusal::Refusal;
 use crate::state::user::User;
@@ -48,9 +50,6 @@ const SHARE_COST: u64 = 32;
 const TOLD_SHARE_COST: u64 = 512;
 /// Bytes of work that looking for one account costs, or telling it.
 const ACCOUNT_COST: u64 = 256;
-/// Bytes of work that each session of the server costs a call that looks for those of an account, and each one or open that it tells.
-const SESSION_COST: u64 = 64;
-const TOLD_IN_USE_COST: u64 = 1024;
 
 /// One open of a pipe. What it gives to be read comes in messages, and a message is read to its end before the next.
 pub(crate) struct Pipe {
@@ -78,14 +77,32 @@ pub(crate) struct Client<'a> {
     pub(crate) host: Option<IpAddr>,
 }
 
-/// Who knows what a storage account has in use. Each of its functions hands entries to `take`, from the one with number `from` on, until that
-/// wants no more; and gives how many there are, and how many sessions it has looked at for that.
+/// Who knows what a storage account has in use. Each of its functions hands entries to `take`, from the one with a number on, until that wants
+/// no more, or much was done: whoever wants more calls again, and leaves the walk as it is.
 pub(crate) trait InUse {
     /// The sessions of its principals.
-    fn sessions(&self, account: &str, from: usize, take: &mut dyn FnMut(srvsvc::Session) -> bool) -> (usize, usize);
+    fn sessions(
+        &self,
+        account: &str,
+        from: (&mut Option<Walk>, usize),
+        take: &mut dyn FnMut(srvsvc::Session) -> bool,
+    ) -> Looked;
 
     /// What these have open.
-    fn files(&self, account: &str, from: usize, take: &mut dyn FnMut(srvsvc::OpenFile) -> bool) -> (usize, usize);
+    fn files(
+        &self,
+        account: &str,
+        from: (&mut Option<Walk>, usize),
+        take: &mut dyn FnMut(srvsvc::OpenFile) -> bool,
+    ) -> Looked;
+}
+
+/// What a look at what is in use comes to.
+pub(crate) struct Looked {
+    /// How many entries there are.
+    pub(crate) count: usize,
+    /// The work it was, in bytes.
+    pub(crate) work: u64,
 }
 
 /// What is said on a pipe, and what its user has less for what was not read yet.
@@ -94,6 +111,8 @@ struct Talk {
     charge: Charge,
     /// With whose pipes it shares handles, once it is bound.
     association: Option<Arc<Association>>,
+    /// Where the call that is being answered has come to.
+    walk: Option<Walk>,
 }
 
 impl Pipe {
@@ -101,7 +120,8 @@ impl Pipe {
     /// charged to `bytes`.
     pub(crate) fn open(name: &str, bytes: &Arc<Budget>) -> Option<Pipe> {
         let name = known(name)?;
-        let talk = Talk { conversation: Conversation::new(name), charge: bytes.overdraw(0), association: None };
+        let talk =
+            Talk { conversation: Conversation::new(name), charge: bytes.overdraw(0), association: None, walk: None };
         Some(Pipe {
             name,
             talk: Mutex::new(talk),
@@ -113,16 +133,16 @@ impl Pipe {
     }
 
     /// Takes what the client writes. What it completes is answered at once and can then be read, unless there is something to be read
-    /// already: then it waits for that.
-    pub(crate) fn write(&self, client: &Client<'_>, data: &[u8]) -> Result<(), Refusal> {
+    /// already: then it waits for that. A call that takes long is answered in steps, between which others have their turn.
+    pub(crate) async fn write(&self, client: &Client<'_>, data: &[u8]) -> Result<(), Refusal> {
         let fed = self.with(client, |conversation, service| conversation.feed(data, service))?;
         match fed {
             Ok(()) => {
                 self.changed.notify_waiters();
-                Ok(())
+                self.work(client).await
             }
             // "The named pipe contains unread data" (MS-FSCC 2.3.48).
-            Err(Refused::Full) if self.is_readable() => Err(Status::PIPE_BUSY.into()),
+            Err(Refused::Full) if self.is_busy() => Err(Status::PIPE_BUSY.into()),
             Err(Refused::Full | Refused::NoRoom) => Err(Status::INSUFFICIENT_RESOURCES.into()),
             Err(Refused::Closed(why)) => {
                 self.give_up(client, why);
@@ -138,7 +158,14 @@ impl Pipe {
             let mut changed = pin!(self.changed.notified());
             changed.as_mut().enable();
             if let Some(taken) = self.take(client, bytes_max)? {
+                // What was read is told in any case.
+                let _ = self.work(client).await;
                 return Ok(taken);
+            }
+            // Whoever wrote the call may have gone.
+            if self.is_working() {
+                self.work(client).await?;
+                continue;
             }
             if !announced {
                 client.in_flight.announce_wait()?;
@@ -146,6 +173,23 @@ impl Pipe {
             }
             client.in_flight.unless_cancelled(changed).await?;
         }
+    }
+
+    /// Goes on with a call that takes long until it is answered.
+    async fn work(&self, client: &Client<'_>) -> Result<(), Refusal> {
+        while self.is_working() {
+            // What was done counts, and whoever has done much stands in line (`InFlight::counting`).
+            yield_now().await;
+            if let Err(why) = self.with(client, |conversation, service| conversation.proceed(service))? {
+                self.give_up(client, why);
+            }
+            self.changed.notify_waiters();
+        }
+        Ok(())
+    }
+
+    fn is_working(&self) -> bool {
+        self.talk.lock().conversation.is_working()
     }
 
     /// What can be read now. What waited until it was read goes on.
@@ -163,9 +207,10 @@ impl Pipe {
         Ok(taken)
     }
 
-    /// True where a message, or the rest of one, waits to be read.
-    pub(crate) fn is_readable(&self) -> bool {
-        self.talk.lock().conversation.readable_bytes() > 0
+    /// True where a message, or the rest of one, waits to be read, or will as soon as it is made.
+    pub(crate) fn is_busy(&self) -> bool {
+        let talk = self.talk.lock();
+        talk.conversation.readable_bytes() > 0 || talk.conversation.is_working()
     }
 
     /// Looks without taking: the answer to FSCTL_PIPE_PEEK with up to `bytes_max` bytes of the first message.
@@ -193,7 +238,7 @@ impl Pipe {
         let mut talk = self.talk.lock();
         talk.conversation.clear();
         talk.charge.shrink_to(0);
-        talk.association = None;
+        (talk.association, talk.walk) = (None, None);
         drop(talk);
         self.changed.notify_waiters();
     }
@@ -212,13 +257,16 @@ impl Pipe {
     ) -> Result<T, Refusal> {
         let mut talk = self.talk.lock();
         self.check()?;
-        let Talk { conversation, charge, association } = &mut *talk;
+        let Talk { conversation, charge, association, walk } = &mut *talk;
         let done = {
             let (charge, association) = (RefCell::new(&mut *charge), RefCell::new(&mut *association));
-            act(conversation, &Service { client, charge, association })
+            act(conversation, &Service { client, charge, association, walk: RefCell::new(&mut *walk) })
         };
+        // Without a place to go on at, the next step looks for it.
+        walk.take_if(|walk| !conversation.is_working() || !charge.grow(walk.held_bytes() as u64));
+        let walk = walk.as_ref().map_or(0, Walk::held_bytes);
         let handles = association.as_ref().map_or(0, |association| association.handles.lock().held_bytes());
-        charge.set((conversation.held_bytes() + handles) as u64);
+        charge.set((conversation.held_bytes() + walk + handles) as u64);
         Ok(done)
     }
 
@@ -246,6 +294,7 @@ struct Service<'a> {
     client: &'a Client<'a>,
     charge: RefCell<&'a mut Charge>,
     association: RefCell<&'a mut Option<Arc<Association>>>,
+    walk: RefCell<&'a mut Option<Walk>>,
 }
 
 impl Service<'_> {
@@ -263,10 +312,10 @@ impl Service<'_> {
         (&self.client.user.account, &self.client.principals)
     }
 
-    /// Counts as work of the request that so many sessions were looked at, and gives how many entries there are.
-    fn looked(&self, (count, sessions): (usize, usize)) -> usize {
-        self.client.in_flight.note_done_here(SESSION_COST * sessions as u64);
-        count
+    /// Counts a look as work of the request, and gives how many entries there are.
+    fn looked(&self, looked: Looked) -> usize {
+        self.client.in_flight.note_done_here(looked.work);
+        looked.count
     }
 
     /// What the handles make the server hold, in bytes.
@@ -305,17 +354,13 @@ impl Srvsvc for Service<'_> {
     }
 
     fn sessions(&self, from: usize, take: &mut dyn FnMut(srvsvc::Session) -> bool) -> usize {
-        self.looked(self.client.in_use.sessions(&self.client.user.account, from, &mut |session| {
-            self.client.in_flight.note_done_here(TOLD_IN_USE_COST);
-            take(session)
-        }))
+        let (account, mut walk) = (&self.client.user.account, self.walk.borrow_mut());
+        self.looked(self.client.in_use.sessions(account, (&mut **walk, from), take))
     }
 
     fn files(&self, from: usize, take: &mut dyn FnMut(srvsvc::OpenFile) -> bool) -> usize {
-        self.looked(self.client.in_use.files(&self.client.user.account, from, &mut |file| {
-            self.client.in_flight.note_done_here(TOLD_IN_USE_COST);
-            take(file)
-        }))
+        let (account, mut walk) = (&self.client.user.account, self.walk.borrow_mut());
+        self.looked(self.client.in_use.files(account, (&mut **walk, from), take))
     }
 
     fn server(&self) -> srvsvc::Server {

@@ -3,6 +3,8 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::num::NonZeroUsize;
+use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -94,6 +96,9 @@ struct Opens {
     /// Found by their tree, so that who disconnects one does not go through those of the others.
     by_tree: BTreeSet<(TreeId, OpenId)>,
 }
+
+/// Where an open stands among those of its session.
+pub(crate) type OpenPlace = (TreeId, OpenId);
 
 impl Opens {
     fn insert(&mut self, open: Arc<Open>) {
@@ -431,9 +436,16 @@ impl Session {
         self.opens.lock().by_id.len()
     }
 
-    /// Some opens: up to `max` from the one with number `from` on, in an order that stays while none comes or goes.
-    pub(crate) fn some_opens(&self, from: usize, max: usize) -> Vec<Arc<Open>> {
-        self.opens.lock().by_id.values().skip(from).take(max).cloned().collect()
+    /// Up to `max` opens that come behind the place `after`, in an order that stays.
+    pub(crate) fn opens_after(&self, after: Option<OpenPlace>, max: usize) -> Vec<Arc<Open>> {
+        let opens = self.opens.lock();
+        let rest = opens.by_tree.range((after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded));
+        rest.take(max).filter_map(|(_, id)| opens.by_id.get(id).cloned()).collect()
+    }
+
+    /// The place behind the first `count` opens, one at least.
+    pub(crate) fn place_behind(&self, count: NonZeroUsize) -> Option<OpenPlace> {
+        self.opens.lock().by_tree.iter().nth(count.get() - 1).copied()
     }
 
     /// Adds all opens to `to`, which keeps none of them.

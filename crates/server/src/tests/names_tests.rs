@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tokio::task::LocalSet;
 use wire::codec;
 use wire::command::lock::{LockElement, LockElements, LockFlags, LockRequest};
 use wire::command::read::ReadResponse;
@@ -205,6 +206,11 @@ async fn who_holds_a_key_sees_what_its_account_has_in_use_and_nothing_of_others(
 
 #[tokio::test]
 async fn what_is_open_is_told_from_any_place() {
+    // Who has done much stands in line.
+    LocalSet::new().run_until(all_is_told_from_any_place()).await;
+}
+
+async fn all_is_told_from_any_place() {
     let server = two_accounts();
     let mut user = Peer::sign_in(&server).await;
     for number in 0..600 {
@@ -226,4 +232,13 @@ async fn what_is_open_is_told_from_any_place() {
     told.sort();
     told.dedup();
     assert_eq!(told.len(), 601);
+    // All at once takes several steps, and goes from session to session.
+    let mut another = sign_in(&server, USER).await;
+    another.open("samr").await;
+    for (from, left) in [(0, 602), (1, 601), (449, 153), (601, 1), (602, 0)] {
+        let stub = longs(&[0, 0, 0, 3, 3, 1, 0, 0, u32::MAX, 1, from]);
+        let answer = call(&mut keeper, pipe, srvsvc::Operation::FILE_ENUM.0, &stub).await.unwrap();
+        let count = u32::from_le_bytes(answer[12..16].try_into().unwrap());
+        assert_eq!((count, from_end(&answer, 16), from_end(&answer, 4)), (left, left, 0), "{from}");
+    }
 }

@@ -66,6 +66,41 @@ struct Partial {
     stub: Vec<u8>,
 }
 
+/// A call that is being answered in steps.
+#[derive(Debug)]
+struct Work {
+    call: u32,
+    context: u16,
+    task: Task,
+}
+
+#[derive(Debug)]
+enum Task {
+    InUse(srvsvc::Enumeration),
+}
+
+impl Task {
+    /// Goes on a step; gives the stub once it is complete.
+    fn step(&mut self, service: &dyn Service) -> Option<Vec<u8>> {
+        match self {
+            Task::InUse(enumeration) => enumeration.step(service),
+        }
+    }
+
+    fn held_bytes(&self) -> usize {
+        match self {
+            Task::InUse(enumeration) => enumeration.held_bytes(),
+        }
+    }
+}
+
+/// How a call begins.
+enum Begun {
+    Answered(Vec<u8>),
+    /// It takes long.
+    Working(Task),
+}
+
 /// What one read of the pipe gives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taken {
@@ -92,6 +127,7 @@ pub struct Conversation {
     group: u32,
     greeted: bool,
     partial: Option<Partial>,
+    work: Option<Work>,
 }
 
 impl Conversation {
@@ -108,6 +144,7 @@ impl Conversation {
             group: 0,
             greeted: false,
             partial: None,
+            work: None,
         }
     }
 
@@ -124,9 +161,14 @@ impl Conversation {
         self.proceed(service).map_err(Refused::Closed)
     }
 
-    /// Goes on with what was written, unless there is something to be read.
+    /// Goes on with what was written, unless there is something to be read. A call that takes long is answered in steps, of which this is one:
+    /// as long as [`Conversation::is_working`] there are more.
     pub fn proceed(&mut self, service: &dyn Service) -> Result<(), Closed> {
+        if let Some(work) = self.work.take() {
+            self.work_on(work, service);
+        }
         while self.output.is_empty()
+            && self.work.is_none()
             && let Some(fragment) = self.next_fragment()?
         {
             self.fragment(&fragment, service)?;
@@ -139,6 +181,11 @@ impl Conversation {
             self.input_done = 0;
         }
         Ok(())
+    }
+
+    /// True while a call is being answered in steps.
+    pub fn is_working(&self) -> bool {
+        self.work.is_some()
     }
 
     /// The fragment that is to be done next, where all of it has come.
@@ -160,12 +207,14 @@ impl Conversation {
     pub fn clear(&mut self) {
         (self.input, self.input_done, self.partial) = (Vec::new(), 0, None);
         (self.output, self.output_bytes) = (VecDeque::new(), 0);
+        self.work = None;
     }
 
     /// What the conversation makes the server hold, in bytes, beside what an idle one does.
     pub fn held_bytes(&self) -> usize {
         let partial = self.partial.as_ref().map_or(0, |partial| partial.stub.capacity());
-        self.input.capacity() + partial + self.output_bytes + self.output.len() * MESSAGE_BYTES
+        let work = self.work.as_ref().map_or(0, |work| work.task.held_bytes());
+        self.input.capacity() + partial + work + self.output_bytes + self.output.len() * MESSAGE_BYTES
     }
 
     /// The next bytes for the client, `max` at most and none from a second message; `None` where there is nothing to
@@ -324,16 +373,28 @@ impl Conversation {
             return self.fault(call.call, call.context, FaultStatus::UNKNOWN_INTERFACE);
         };
         match execute(&bound, call, service) {
-            Ok(stub) => self.respond(call, &stub, service),
+            Ok(Begun::Answered(stub)) => self.respond((call.call, call.context), &stub, service),
+            Ok(Begun::Working(task)) => {
+                self.work_on(Work { call: call.call, context: call.context, task }, service);
+            }
             Err(why) => self.fault(call.call, call.context, why),
         }
     }
 
-    fn respond(&mut self, call: &Partial, stub: &[u8], service: &dyn Service) {
+    /// Goes on a step.
+    fn work_on(&mut self, mut work: Work, service: &dyn Service) {
+        match work.task.step(service) {
+            Some(stub) => self.respond((work.call, work.context), &stub, service),
+            None if service.may_hold(self.held_bytes() + work.task.held_bytes()) => self.work = Some(work),
+            None => self.fault(work.call, work.context, FaultStatus::REMOTE_NO_MEMORY),
+        }
+    }
+
+    fn respond(&mut self, (call, context): (u32, u16), stub: &[u8], service: &dyn Service) {
         let room = (self.transmit_bytes_max - CALL_HEADER_BYTES) / 8 * 8;
         let messages = stub.len().div_ceil(room).max(1);
         if !service.may_hold(self.held_bytes() + stub.len() + messages * (CALL_HEADER_BYTES + MESSAGE_BYTES)) {
-            return self.fault(call.call, call.context, FaultStatus::REMOTE_NO_MEMORY);
+            return self.fault(call, context, FaultStatus::REMOTE_NO_MEMORY);
         }
         let mut sent = 0;
         loop {
@@ -346,7 +407,7 @@ impl Conversation {
                 flags |= PduFlags::LAST;
             }
             let mut out = Vec::with_capacity(CALL_HEADER_BYTES + part.len());
-            Response { context: call.context, stub: part }.encode(call.call, flags, stub.len() - sent, &mut out);
+            Response { context, stub: part }.encode(call, flags, stub.len() - sent, &mut out);
             self.send(out);
             sent += part.len();
             if sent == stub.len() {
@@ -373,12 +434,15 @@ impl Conversation {
     }
 }
 
-fn execute(bound: &Bound, call: &Partial, service: &dyn Service) -> Result<Vec<u8>, FaultStatus> {
+fn execute(bound: &Bound, call: &Partial, service: &dyn Service) -> Result<Begun, FaultStatus> {
     let Partial { operation, stub, .. } = call;
     let mut out = Vec::new();
     match bound.interface {
         Interface::Srvsvc => {
             let decoded = srvsvc::Call::decode(srvsvc::Operation(*operation), stub, bound.syntax)?;
+            if let Some(enumeration) = srvsvc::Enumeration::of(&decoded, bound.syntax) {
+                return Ok(Begun::Working(Task::InUse(enumeration)));
+            }
             srvsvc::answer(&decoded, service, bound.syntax, &mut out);
         }
         Interface::Wkssvc => {
@@ -394,5 +458,5 @@ fn execute(bound: &Bound, call: &Partial, service: &dyn Service) -> Result<Vec<u
             samr::answer(&decoded, service, bound.syntax, &mut out)?;
         }
     }
-    Ok(out)
+    Ok(Begun::Answered(out))
 }

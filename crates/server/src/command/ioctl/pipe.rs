@@ -14,10 +14,10 @@ use crate::state::tree::Backing;
 /// Writes, and reads what is answered.
 pub(super) async fn transceive(context: &Context, request: &IoctlRequest<'_>) -> Answered {
     let pipe = pipe(context)?;
-    if pipe.is_readable() {
+    if pipe.is_busy() {
         return Err(Status::PIPE_BUSY.into());
     }
-    pipe.write(&context.pipe_client()?, request.input)?;
+    pipe.write(&context.pipe_client()?, request.input).await?;
     let taken = pipe.read(&context.pipe_client()?, request.max_output_response as usize).await?;
     let status = if taken.more { Status::BUFFER_OVERFLOW } else { Status::SUCCESS };
     Ok(Answer { status, output: taken.bytes })

@@ -7,6 +7,7 @@ mod response;
 
 use crate::ids::FileTime;
 
+pub(crate) use in_use::Enumeration;
 pub use in_use::Wanted;
 pub use listing::{ListedShare, Listing, decode_listing, encode_list_shares};
 pub use request::{Call, Unreadable};
@@ -151,8 +152,8 @@ pub trait Srvsvc {
     /// True where the client sees what others do in its storage account, and all that a share is.
     fn may_administer(&self) -> bool;
 
-    /// Hands the sessions that the client may see to `take`, from the one with number `from` on, until that wants no more. Gives how many
-    /// there are.
+    /// Hands the sessions that the client may see to `take`, from the one with number `from` on, until that wants no more or others are to
+    /// have their turn: then it is called again. Gives how many there are.
     fn sessions(&self, from: usize, take: &mut dyn FnMut(Session) -> bool) -> usize;
 
     /// The same of what is open.

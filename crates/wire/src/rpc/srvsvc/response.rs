@@ -6,7 +6,7 @@ use jiff::tz::Offset;
 use crate::ids::FileTime;
 use crate::rpc::Syntax;
 use crate::rpc::ndr::NdrWriter;
-use crate::rpc::srvsvc::in_use;
+use crate::rpc::srvsvc::in_use::Enumeration;
 use crate::rpc::srvsvc::{Call, NetStatus, Server, Share, Srvsvc};
 
 /// The most bytes of entries in one answer; the client asks for the rest.
@@ -22,11 +22,9 @@ pub fn answer(call: &Call<'_>, service: &dyn Srvsvc, syntax: Syntax, out: &mut V
         Call::ShareEnum { level, preferred_bytes, resume } => {
             encode_shares(service, *level, *preferred_bytes, *resume, syntax, out);
         }
-        Call::SessionEnum { client, user, wanted } => {
-            in_use::encode_sessions(service, (client.as_ref(), user.as_ref()), wanted, syntax, out);
-        }
-        Call::FileEnum { base, user, wanted } => {
-            in_use::encode_files(service, (base.as_ref(), user.as_ref()), wanted, syntax, out);
+        Call::SessionEnum { .. } | Call::FileEnum { .. } => {
+            let Some(mut enumeration) = Enumeration::of(call, syntax) else { return };
+            out.extend(std::iter::repeat_with(|| enumeration.step(service)).find_map(|stub| stub).unwrap_or_default());
         }
         // What only administrators may know of a share and of the server (MS-SRVS notes 62 and 81).
         Call::ShareInfo { level: level @ (2 | 502 | 503), .. } if !service.may_administer() => {
