@@ -110,15 +110,14 @@ def thousands():
     with bound("lsarpc", lsat.MSRPC_UUID_LSAT) as dce:
         handle = policy(dce)
         domain = machine(dce, handle)
-        with lines.check("impacket: a thousand SIDs, and three thousand, in one call"):
-            for count in (1000, 3000):
-                sids = [f"{domain}-{1000 + number}" for number in range(count)]
-                found, _, status = names_of(dce, handle, sids)
-                same((len(found), status), (count, SOME_NOT_MAPPED))
-                known = {name for name, use in found if use == 1}
-                expect({USER, SECOND, KEEPER} <= known and STRANGER not in known, known)
+        with lines.check("impacket: a thousand SIDs in one call"):
+            sids = [f"{domain}-{1000 + number}" for number in range(1000)]
+            found, _, status = names_of(dce, handle, sids)
+            same((len(found), status), (1000, SOME_NOT_MAPPED))
+            known = {name for name, use in found if use == 1}
+            expect({USER, SECOND, KEEPER} <= known and STRANGER not in known, known)
         with lines.check("impacket: more SIDs than a call may have are a fault, and the pipe goes on"):
-            fails(lambda: lsat.hLsarLookupSids2(dce, handle, [f"{domain}-1000"] * 3301, WKSTA), None)
+            fails(lambda: lsat.hLsarLookupSids2(dce, handle, [f"{domain}-1000"] * 1001, WKSTA), None)
             same(names_of(dce, handle, ["S-1-1-0"])[2], 0)
         with lines.check("impacket: a thousand names in one call"):
             names = [USER, *(f"nobody-{number}" for number in range(999))]

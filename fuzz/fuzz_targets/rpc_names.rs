@@ -61,6 +61,9 @@ fuzz_target!(|input: &[u8]| {
             return;
         }
     }
+    while pipe.is_working() {
+        pipe.proceed(&town).expect("its own fragments");
+    }
     let mut answered = 0;
     while let Some(taken) = pipe.take(usize::MAX) {
         answered += taken.bytes.len();

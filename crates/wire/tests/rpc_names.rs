@@ -666,6 +666,61 @@ fn administrators_see_sessions_and_files_and_others_see_none() {
     }
 }
 
+/// LsarLookupNames.
+fn lookup_names(policy: &[u8], names: &[String]) -> Vec<u8> {
+    let count = names.len() as u32;
+    let mut stub = [policy, &longs(&[count, count])].concat();
+    for name in names {
+        let length = 2 * name.encode_utf16().count() as u32;
+        stub.extend(longs(&[length | length << 16, 1]));
+    }
+    for name in names {
+        let units: Vec<u8> = name.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let count = units.len() as u32 / 2;
+        stub.extend(longs(&[count, 0, count]));
+        stub.extend(&units);
+        stub.resize(stub.len().next_multiple_of(4), 0);
+    }
+    stub.extend(longs(&[0, 0, 1, 0]));
+    stub
+}
+
+#[test]
+fn names_longer_than_any_are_not_looked_at() {
+    let town = town();
+    let mut pipe = Pipe::of(SyntaxId::LSARPC, &town);
+    let policy = pipe.open(lsarpc::Operation::OPEN_POLICY2.0, &bytes(OPEN[0]));
+    let mut call = |name: String| {
+        let stub = lookup_names(&policy, &["zoe".to_owned(), name]);
+        pipe.call(lsarpc::Operation::LOOKUP_NAMES.0, &stub).unwrap()
+    };
+    let answer = call(r"BUILTIN\nobody".to_owned());
+    assert!(status(&answer) == Status::SOME_NOT_MAPPED && tells(&answer, "BUILTIN"));
+    let answer = call(format!(r"BUILTIN\{}", "\u{390}".repeat(32_000)));
+    assert!(status(&answer) == Status::SOME_NOT_MAPPED && !tells(&answer, "BUILTIN"));
+}
+
+#[test]
+fn many_sids_are_looked_up_in_steps() {
+    let town = town();
+    let mut pipe = Pipe::of(SyntaxId::LSARPC, &town);
+    let policy = pipe.open(lsarpc::Operation::OPEN_POLICY2.0, &bytes(OPEN[0]));
+    let longest = format!("S-1-99{}", "-4294967295".repeat(15));
+    let stub = lookup_sids(&policy, &vec![longest.as_str(); 1000]);
+    for fragment in client::request(7, lsarpc::Operation::LOOKUP_SIDS.0, &stub, FRAGMENT_BYTES_MAX) {
+        pipe.pipe.feed(&fragment, &town).unwrap();
+    }
+    let (mut steps, mut held) = (1, 0);
+    while pipe.pipe.is_working() {
+        assert!(pipe.pipe.readable_bytes() == 0 && pipe.pipe.held_bytes() > held);
+        held = pipe.pipe.held_bytes();
+        pipe.pipe.proceed(&town).unwrap();
+        steps += 1;
+    }
+    assert!((10..50).contains(&steps) && pipe.pipe.readable_bytes() > 1000, "{steps}");
+    assert!(held > 1000 * longest.len() / 2, "{held}");
+}
+
 #[test]
 fn what_is_in_use_is_looked_through_in_steps() {
     let town = town();

@@ -436,6 +436,10 @@ impl rpc::service::Service for Service<'_> {
         more == 0 || charge.grow(more)
     }
 
+    fn note_work(&self, bytes: usize) {
+        self.client.in_flight.note_done_here(bytes as u64);
+    }
+
     fn join(&self, group: u32) -> u32 {
         let joined = self.client.associations.join(group);
         let group = joined.group;

@@ -5,6 +5,9 @@ use std::borrow::Cow;
 use crate::rpc::well_known;
 use crate::security::Sid;
 
+/// The longest name that can be somebody's, in UTF-16 units: those of a domain and of an account have 64 letters at most, of two units each.
+pub(crate) const NAME_UNITS_MAX: usize = 2 * 64 + 1 + 2 * 64;
+
 numbers! {
     /// What a name is of (MS-LSAT 2.2.13, SID_NAME_USE).
     SidUse(u32) {

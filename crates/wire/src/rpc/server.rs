@@ -12,7 +12,7 @@ use crate::rpc::pdu::{
 use crate::rpc::service::Service;
 use crate::rpc::{Syntax, SyntaxId, lsarpc, samr, srvsvc, wkssvc};
 
-/// The most bytes of parameters in one call. The longest ones here carry a thousand names, or three thousand SIDs.
+/// The most bytes of parameters in one call. The longest ones here carry a thousand names or SIDs.
 const REQUEST_BYTES_MAX: usize = 256 * 1024;
 /// The most bytes that were written and wait to be calls: two of the longest calls. Clients write one and read its answer.
 const INPUT_BYTES_MAX: usize = 2 * REQUEST_BYTES_MAX;
@@ -77,6 +77,7 @@ struct Work {
 #[derive(Debug)]
 enum Task {
     InUse(srvsvc::Enumeration),
+    Lookup(lsarpc::Lookup),
 }
 
 impl Task {
@@ -84,12 +85,14 @@ impl Task {
     fn step(&mut self, service: &dyn Service) -> Option<Vec<u8>> {
         match self {
             Task::InUse(enumeration) => enumeration.step(service),
+            Task::Lookup(lookup) => lookup.step(service),
         }
     }
 
     fn held_bytes(&self) -> usize {
         match self {
             Task::InUse(enumeration) => enumeration.held_bytes(),
+            Task::Lookup(lookup) => lookup.held_bytes(),
         }
     }
 }
@@ -450,6 +453,9 @@ fn execute(bound: &Bound, call: &Partial, service: &dyn Service) -> Result<Begun
         }
         Interface::Lsarpc => {
             let decoded = lsarpc::Call::decode(lsarpc::Operation(*operation), stub, bound.syntax)?;
+            if let Some(lookup) = lsarpc::Lookup::of(&decoded, service, bound.syntax)? {
+                return Ok(Begun::Working(Task::Lookup(lookup)));
+            }
             lsarpc::answer(&decoded, service, bound.syntax, &mut out)?;
         }
         Interface::Samr if samr::Operation(*operation).is_change() => return Err(FaultStatus::ACCESS_DENIED),

@@ -12,6 +12,9 @@ pub trait Service: Srvsvc + Names {
     /// True where so many bytes may be held for the conversation from now on, together with those that are held already.
     fn may_hold(&self, bytes: usize) -> bool;
 
+    /// Counts work of a call, as bytes that it takes as long to copy. Who serves one client alone need not count.
+    fn note_work(&self, _bytes: usize) {}
+
     /// Has the conversation share its handles with the client's others of the same association group; zero asks for a group of its own. Gives
     /// the group that it is in.
     fn join(&self, group: u32) -> u32;

@@ -161,6 +161,11 @@ impl Table {
         Domain { name: Cow::Borrowed(self.name), sid }
     }
 
+    /// True where `sid` is the domain's.
+    fn is_of(&self, sid: &Sid) -> bool {
+        self.authority == sid.authority() && self.below == sid.sub_authorities()
+    }
+
     fn principal(&self, (last, name): &(&'static [u32], &'static str)) -> Principal {
         let domain = self.domain();
         let sid = last.iter().try_fold(domain.sid, |sid, number| sid.join(*number)).unwrap_or(Sid::NOBODY);
@@ -207,7 +212,7 @@ pub(crate) fn by_name(domain: Option<&str>, name: &str) -> Option<Principal> {
 
 /// The domain of a SID.
 pub(crate) fn domain_by_sid(sid: &Sid) -> Option<Domain> {
-    TABLES.iter().map(Table::domain).find(|domain| domain.sid == *sid)
+    TABLES.iter().find(|table| table.is_of(sid)).map(Table::domain)
 }
 
 /// The domain of a name.

@@ -5,6 +5,7 @@ mod request;
 mod response;
 
 pub use request::{Call, SIDS_MAX};
+pub(crate) use response::Lookup;
 pub use response::answer;
 
 numbers! {

@@ -8,8 +8,8 @@ use crate::rpc::ndr::NdrReader;
 use crate::rpc::srvsvc::Unreadable;
 use crate::security::Sid;
 
-/// The most SIDs that one call looks up: more than an access control list of 64 KiB has room for.
-pub const SIDS_MAX: u32 = 3_300;
+/// The most SIDs that one call looks up: as many as names. The specification has room for more (MS-LSAT 2.2.18), which no client of ours sends.
+pub const SIDS_MAX: u32 = 1000;
 /// The most names in one call (MS-LSAT 3.1.4.5 note 24).
 const NAMES_MAX: u32 = 1000;
 /// What the specification lets a client send back to us (MS-LSAT 2.2.20).

@@ -7,7 +7,7 @@ use crate::rpc::Syntax;
 use crate::rpc::access::Rights;
 use crate::rpc::handles::{Handle, Object};
 use crate::rpc::lsarpc::{Call, Form, LookupLevel, PolicyClass};
-use crate::rpc::names::{Domain, Found, Names, SidUse, find_name, find_sid};
+use crate::rpc::names::{Domain, Found, NAME_UNITS_MAX, Names, SidUse, find_name, find_sid};
 use crate::rpc::ndr::NdrWriter;
 use crate::rpc::pdu::FaultStatus;
 use crate::rpc::service::{Service, close, find, open, write_opened};
@@ -32,6 +32,11 @@ const ROLE_PRIMARY: u32 = 3;
 const NO_DOMAIN: u32 = u32::MAX;
 /// RelativeId of a domain (MS-LSAT 3.1.4.7).
 const NO_RELATIVE_ID: u32 = u32::MAX;
+/// How many SIDs or names one step looks up: some hundred microseconds.
+const LOOKED_UP_AT_ONCE: usize = 64;
+/// Bytes of work that a lookup costs, and each letter of a name.
+const LOOKUP_COST: usize = 1024;
+const LETTER_COST: usize = 16;
 
 /// Appends the stub that answers `call` to `out`.
 pub fn answer(call: &Call<'_>, service: &dyn Service, syntax: Syntax, out: &mut Vec<u8>) -> Result<(), FaultStatus> {
@@ -47,21 +52,9 @@ pub fn answer(call: &Call<'_>, service: &dyn Service, syntax: Syntax, out: &mut 
             write_policy(&mut ndr, service, *class, allowed);
         }
         Call::GetUserName { wants_domain } => write_user_name(&mut ndr, service, *wants_domain),
-        Call::LookupSids { handle, form, level, sids } => {
-            let allowed = check(service, *handle, LOOKUP_NAMES)?.and_then(|()| check_level(*level));
-            write_names(&mut ndr, service, *form, allowed.map(|()| sids.as_slice()));
-        }
-        Call::LookupNames { handle, form, level, is_valid, names } => {
-            let allowed = check(service, *handle, LOOKUP_NAMES)?.and_then(|()| check_level(*level));
-            let allowed = allowed.and(if *is_valid { Ok(()) } else { Err(Status::INVALID_PARAMETER) });
-            write_sids(&mut ndr, service, *form, allowed.map(|()| names.as_slice()));
-        }
-        // "The RPC server MUST return STATUS_INVALID_SERVER_STATE if it is not a domain controller" (3.1.4.5, 3.1.4.9).
-        Call::OfDomainController(Form::Third) => {
-            write_sids(&mut ndr, service, Form::Third, Err(Status::INVALID_SERVER_STATE));
-        }
-        Call::OfDomainController(form) => {
-            write_names(&mut ndr, service, *form, Err(Status::INVALID_SERVER_STATE));
+        Call::LookupSids { .. } | Call::LookupNames { .. } | Call::OfDomainController(_) => {
+            let Some(mut lookup) = Lookup::of(call, service, syntax)? else { return Ok(()) };
+            out.extend(std::iter::repeat_with(|| lookup.step(service)).find_map(|stub| stub).unwrap_or_default());
         }
     }
     Ok(())
@@ -156,7 +149,7 @@ fn write_user_name(ndr: &mut NdrWriter<'_>, names: &dyn Names, wants_domain: boo
 }
 
 /// The domains of an answer, each once (3.1.4.5).
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Domains(Vec<Domain>);
 
 impl Domains {
@@ -207,25 +200,128 @@ fn write_translations(ndr: &mut NdrWriter<'_>, count: usize) {
 }
 
 /// A SID's translation.
+#[derive(Debug)]
 struct Translated {
     sid_use: SidUse,
     name: Cow<'static, str>,
     domain: u32,
 }
 
-/// The answer to a lookup of SIDs, or a refusal (MS-LSAT 3.1.4.9).
-fn write_names(ndr: &mut NdrWriter<'_>, names: &dyn Names, form: Form, sids: Result<&[Sid], Status>) {
-    let mut domains = Domains::default();
-    let asked = sids.unwrap_or(&[]);
-    let translated: Vec<_> = asked.iter().map(|sid| translate(names, sid, &mut domains)).collect();
-    let found = translated.iter().filter(|one| one.sid_use != SidUse::UNKNOWN).count();
-    if sids.is_ok() {
-        domains.write(ndr);
-    } else {
-        ndr.pointer(false);
+/// A name's translation: what it is of, its SID, and its domain.
+type Located = (SidUse, Option<Sid>, u32);
+
+/// A lookup. It is answered in steps, so that others have their turn between them.
+#[derive(Debug)]
+pub(crate) struct Lookup {
+    syntax: Syntax,
+    form: Form,
+    refused: Option<Status>,
+    domains: Domains,
+    asked: Asked,
+}
+
+/// What is looked up, and what was found of it so far.
+#[derive(Debug)]
+enum Asked {
+    Sids(Vec<Sid>, Vec<Translated>),
+    /// Nothing stands for what can be nobody's name.
+    Names(Vec<Option<String>>, Vec<Located>),
+}
+
+impl Lookup {
+    /// The answer to `call`, where it is a lookup.
+    pub(crate) fn of(call: &Call<'_>, service: &dyn Service, syntax: Syntax) -> Result<Option<Lookup>, FaultStatus> {
+        let (form, allowed) = match call {
+            Call::LookupSids { handle, form, level, .. } => {
+                (*form, check(service, *handle, LOOKUP_NAMES)?.and_then(|()| check_level(*level)))
+            }
+            Call::LookupNames { handle, form, level, is_valid, .. } => {
+                let allowed = check(service, *handle, LOOKUP_NAMES)?.and_then(|()| check_level(*level));
+                (*form, allowed.and(if *is_valid { Ok(()) } else { Err(Status::INVALID_PARAMETER) }))
+            }
+            // "The RPC server MUST return STATUS_INVALID_SERVER_STATE if it is not a domain controller" (3.1.4.5, 3.1.4.9).
+            Call::OfDomainController(form) => (*form, Err(Status::INVALID_SERVER_STATE)),
+            Call::Close { .. } | Call::OpenPolicy { .. } | Call::QueryPolicy { .. } | Call::GetUserName { .. } => {
+                return Ok(None);
+            }
+        };
+        let asked = match call {
+            Call::LookupSids { sids, .. } if allowed.is_ok() => Asked::Sids(sids.clone(), Vec::new()),
+            Call::LookupNames { names, .. } if allowed.is_ok() => {
+                Asked::Names(names.iter().map(name_of).collect(), Vec::new())
+            }
+            Call::LookupNames { .. } | Call::OfDomainController(Form::Third) => Asked::Names(Vec::new(), Vec::new()),
+            _ => Asked::Sids(Vec::new(), Vec::new()),
+        };
+        Ok(Some(Lookup { syntax, form, refused: allowed.err(), domains: Domains::default(), asked }))
     }
+
+    /// Goes on a step; gives the stub once it is complete.
+    pub(crate) fn step(&mut self, service: &dyn Service) -> Option<Vec<u8>> {
+        let domains = &mut self.domains;
+        let is_done = match &mut self.asked {
+            Asked::Sids(asked, found) => {
+                for sid in asked.iter().skip(found.len()).take(LOOKED_UP_AT_ONCE) {
+                    found.push(translate(service, sid, domains));
+                    service.note_work(LOOKUP_COST);
+                }
+                found.len() == asked.len()
+            }
+            Asked::Names(asked, found) => {
+                for name in asked.iter().skip(found.len()).take(LOOKED_UP_AT_ONCE) {
+                    found.push(locate(service, name.as_deref(), domains));
+                    service.note_work(LOOKUP_COST + LETTER_COST * name.as_ref().map_or(0, String::len));
+                }
+                found.len() == asked.len()
+            }
+        };
+        is_done.then(|| self.encode())
+    }
+
+    /// What is held for it, in bytes.
+    pub(crate) fn held_bytes(&self) -> usize {
+        match &self.asked {
+            Asked::Sids(asked, found) => {
+                let names: usize = found.iter().map(|one| one.name.len()).sum();
+                size_of_val(asked.as_slice()) + size_of_val(found.as_slice()) + names
+            }
+            Asked::Names(asked, found) => {
+                let names: usize = asked.iter().flatten().map(String::len).sum();
+                size_of_val(asked.as_slice()) + size_of_val(found.as_slice()) + names
+            }
+        }
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut ndr = NdrWriter::new(&mut out, self.syntax);
+        if self.refused.is_none() {
+            self.domains.write(&mut ndr);
+        } else {
+            ndr.pointer(false);
+        }
+        let (found, asked) = match &self.asked {
+            Asked::Sids(_, translated) => {
+                let found = translated.iter().filter(|one| one.sid_use != SidUse::UNKNOWN).count();
+                write_names(&mut ndr, self.form, translated);
+                (found, translated.len())
+            }
+            Asked::Names(_, located) => {
+                let found = located.iter().filter(|(sid_use, ..)| *sid_use != SidUse::UNKNOWN).count();
+                write_sids(&mut ndr, self.form, located);
+                (found, located.len())
+            }
+        };
+        ndr.u32(found as u32);
+        ndr.u32(self.refused.unwrap_or(mapped(found, asked)).0);
+        out
+    }
+}
+
+/// What a lookup of SIDs found (MS-LSAT 3.1.4.9).
+fn write_names(ndr: &mut NdrWriter<'_>, form: Form, translated: &[Translated]) {
     write_translations(ndr, translated.len());
-    for one in &translated {
+    for one in translated {
         ndr.align_word();
         ndr.enumeration(one.sid_use.0);
         ndr.counted_string(&one.name);
@@ -235,8 +331,6 @@ fn write_names(ndr: &mut NdrWriter<'_>, names: &dyn Names, form: Form, sids: Res
         }
     }
     translated.iter().for_each(|one| ndr.text_of(&one.name));
-    ndr.u32(found as u32);
-    ndr.u32(sids.err().unwrap_or(mapped(found, asked.len())).0);
 }
 
 fn translate(names: &dyn Names, sid: &Sid, domains: &mut Domains) -> Translated {
@@ -253,19 +347,10 @@ fn translate(names: &dyn Names, sid: &Sid, domains: &mut Domains) -> Translated 
     }
 }
 
-/// The answer to a lookup of names, or a refusal (MS-LSAT 3.1.4.5).
-fn write_sids(ndr: &mut NdrWriter<'_>, names: &dyn Names, form: Form, asked: Result<&[Utf16<'_>], Status>) {
-    let mut domains = Domains::default();
-    let texts = asked.unwrap_or(&[]);
-    let found: Vec<_> = texts.iter().map(|text| locate(names, text, &mut domains)).collect();
-    let count = found.iter().filter(|(sid_use, ..)| *sid_use != SidUse::UNKNOWN).count();
-    if asked.is_ok() {
-        domains.write(ndr);
-    } else {
-        ndr.pointer(false);
-    }
+/// What a lookup of names found (MS-LSAT 3.1.4.5).
+fn write_sids(ndr: &mut NdrWriter<'_>, form: Form, found: &[Located]) {
     write_translations(ndr, found.len());
-    for (sid_use, sid, domain) in &found {
+    for (sid_use, sid, domain) in found {
         if form == Form::Third {
             ndr.align_word();
         }
@@ -282,14 +367,16 @@ fn write_sids(ndr: &mut NdrWriter<'_>, names: &dyn Names, form: Form, asked: Res
     if form == Form::Third {
         found.iter().filter_map(|(_, sid, _)| sid.as_ref()).for_each(|sid| ndr.sid(sid));
     }
-    ndr.u32(count as u32);
-    ndr.u32(asked.err().unwrap_or(mapped(count, texts.len())).0);
 }
 
-fn locate(names: &dyn Names, text: &Utf16<'_>, domains: &mut Domains) -> (SidUse, Option<Sid>, u32) {
-    // What is no text is nobody's name.
-    let found = text.decode().map_or(Found::Nothing, |name| find_name(names, &name));
-    match found {
+/// What is no text is nobody's name, nor is what is longer than any: it is not even looked at.
+fn name_of(text: &Utf16<'_>) -> Option<String> {
+    let fits = text.as_bytes().len() <= 2 * NAME_UNITS_MAX;
+    fits.then(|| text.decode()).flatten()
+}
+
+fn locate(names: &dyn Names, name: Option<&str>, domains: &mut Domains) -> Located {
+    match name.map_or(Found::Nothing, |name| find_name(names, name)) {
         Found::Principal(principal) => (principal.sid_use, Some(principal.sid), domains.index(principal.domain)),
         Found::Domain(domain) => (SidUse::UNKNOWN, None, domains.index(domain)),
         Found::Nothing => (SidUse::UNKNOWN, None, NO_DOMAIN),
