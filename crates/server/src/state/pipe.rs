@@ -55,6 +55,8 @@ const ACCOUNT_COST: u64 = 256;
 pub(crate) struct Pipe {
     pub(crate) name: &'static str,
     talk: Mutex<Talk>,
+    /// What its user may hold for pipes.
+    bytes: Arc<Budget>,
     changed: Notify,
     /// The client broke the protocol, or closed the pipe.
     broken: AtomicBool,
@@ -125,6 +127,7 @@ impl Pipe {
         Some(Pipe {
             name,
             talk: Mutex::new(talk),
+            bytes: Arc::clone(bytes),
             changed: Notify::new(),
             broken: AtomicBool::new(false),
             channel_sequence: ChannelSequence::default(),
@@ -260,13 +263,15 @@ impl Pipe {
         let Talk { conversation, charge, association, walk } = &mut *talk;
         let done = {
             let (charge, association) = (RefCell::new(&mut *charge), RefCell::new(&mut *association));
-            act(conversation, &Service { client, charge, association, walk: RefCell::new(&mut *walk) })
+            act(
+                conversation,
+                &Service { client, bytes: &self.bytes, charge, association, walk: RefCell::new(&mut *walk) },
+            )
         };
         // Without a place to go on at, the next step looks for it.
         walk.take_if(|walk| !conversation.is_working() || !charge.grow(walk.held_bytes() as u64));
         let walk = walk.as_ref().map_or(0, Walk::held_bytes);
-        let handles = association.as_ref().map_or(0, |association| association.handles.lock().held_bytes());
-        charge.set((conversation.held_bytes() + walk + handles) as u64);
+        charge.set((conversation.held_bytes() + walk) as u64);
         Ok(done)
     }
 
@@ -292,6 +297,8 @@ fn known(name: &str) -> Option<&'static str> {
 /// What the RPC interfaces tell one user, and what they may have held for that.
 struct Service<'a> {
     client: &'a Client<'a>,
+    /// What the user may hold for its pipes.
+    bytes: &'a Arc<Budget>,
     charge: RefCell<&'a mut Charge>,
     association: RefCell<&'a mut Option<Arc<Association>>>,
     walk: RefCell<&'a mut Option<Walk>>,
@@ -316,11 +323,6 @@ impl Service<'_> {
     fn looked(&self, looked: Looked) -> usize {
         self.client.in_flight.note_done_here(looked.work);
         looked.count
-    }
-
-    /// What the handles make the server hold, in bytes.
-    fn handles_bytes(&self) -> usize {
-        self.association.borrow().as_ref().map_or(0, |association| association.handles.lock().held_bytes())
     }
 }
 
@@ -430,9 +432,8 @@ impl Names for Service<'_> {
 
 impl rpc::service::Service for Service<'_> {
     fn may_hold(&self, bytes: usize) -> bool {
-        let wanted = (bytes + self.handles_bytes()) as u64;
         let mut charge = self.charge.borrow_mut();
-        let more = wanted.saturating_sub(charge.units());
+        let more = (bytes as u64).saturating_sub(charge.units());
         more == 0 || charge.grow(more)
     }
 
@@ -441,28 +442,22 @@ impl rpc::service::Service for Service<'_> {
     }
 
     fn join(&self, group: u32) -> u32 {
-        let joined = self.client.associations.join(group);
+        let joined = self.client.associations.join(group, self.bytes);
         let group = joined.group;
         **self.association.borrow_mut() = Some(joined);
         group
     }
 
     fn open(&self, object: Object, granted: u32) -> Option<Handle> {
-        let association = self.association.borrow();
-        let mut handles = association.as_ref()?.handles.lock();
-        let more = handles.held_bytes_with_another() - handles.held_bytes();
-        if more > 0 && !self.charge.borrow_mut().grow(more as u64) {
-            return None;
-        }
-        handles.open(object, granted)
+        self.association.borrow().as_ref()?.open(object, granted)
     }
 
     fn find(&self, handle: Handle) -> Option<Opened> {
-        self.association.borrow().as_ref()?.handles.lock().find(handle)
+        self.association.borrow().as_ref()?.find(handle)
     }
 
     fn close(&self, handle: Handle) -> bool {
-        self.association.borrow().as_ref().is_some_and(|association| association.handles.lock().close(handle))
+        self.association.borrow().as_ref().is_some_and(|association| association.close(handle))
     }
 }
 

@@ -166,6 +166,36 @@ async fn pipes_of_an_association_share_handles_and_others_do_not() {
     assert!(server.budgets.of_all().used() <= before + 64 * 1024, "pipes that are closed hold nothing");
 }
 
+#[tokio::test]
+async fn handles_are_charged_to_their_association_and_not_to_the_pipes() {
+    let server = two_accounts();
+    let mut peer = sign_in(&server, USER).await;
+    let bytes = Arc::clone(&server.sessions.find(peer.session_id).unwrap().budgets.lasting);
+    let (opener, group) = open_pipe(&mut peer, &SyntaxId::LSARPC, 0).await;
+    let (other, _) = open_pipe(&mut peer, &SyntaxId::LSARPC, group).await;
+    let idle = bytes.used();
+    let mut policies = Vec::new();
+    for _ in 0..200 {
+        policies.push(open_policy(&mut peer, opener).await);
+    }
+    let held = bytes.used() - idle;
+    assert!(held >= 200 * 24, "{held}");
+    // The other pipe sees them, and pays nothing for that.
+    let stub = lookup(&policies[0], &[1001]);
+    assert!(call(&mut peer, other, Operation::LOOKUP_SIDS.0, &stub).await.is_ok());
+    assert_eq!(bytes.used() - idle, held);
+    for policy in &policies {
+        call(&mut peer, opener, Operation::CLOSE.0, policy).await.unwrap();
+    }
+    assert_eq!(bytes.used(), idle);
+    let policy = open_policy(&mut peer, opener).await;
+    let one = bytes.used() - idle;
+    peer.close(opener).await;
+    assert!(call(&mut peer, other, Operation::LOOKUP_SIDS.0, &lookup(&policy, &[1001])).await.is_ok());
+    peer.close(other).await;
+    assert!(one > 0 && bytes.used() < idle);
+}
+
 /// NetrSessionEnum or NetrFileEnum of everything, with a resume handle.
 fn everything(level: u32) -> Vec<u8> {
     longs(&[0, 0, 0, level, level, 1, 0, 0, u32::MAX, 1, 0])
