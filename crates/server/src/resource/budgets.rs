@@ -55,6 +55,8 @@ const USER_BYTES_IN_ALL: u64 =
 const _: () = assert!(USER_BYTES_IN_ALL <= 256 << 20);
 /// The part of one user's bytes for names of listings: those that find no room go on without.
 const LISTINGS_PART: (u64, u64) = (1, 6);
+/// The part of one user's bytes for what is said on pipes and not read, and for handles: it may last, and leaves most of what may to the rest.
+const PIPES_PART: (u64, u64) = (1, 8);
 
 /// Bytes that an open is taken to cost: its own, its file's and its node's, its places in tables, a lease or record, and names of an ordinary length.
 /// Measured: 2.6 KiB without a lease, 4.6 KiB for a persistent one with a lease.
@@ -117,6 +119,8 @@ pub(crate) struct UserBudgets {
     /// For the answers of whole frames that have waited long, on top of them: of those that hold all there is one at a time is answered.
     pub(crate) answers: Arc<Budget>,
     kept_buffers: Arc<KeptBuffers>,
+    /// The part of what may last that pipes may have.
+    pub(crate) pipes: Arc<Budget>,
     /// The part of them that names of listings may take.
     pub(crate) listings: Arc<Budget>,
     opens: Arc<Budget>,
@@ -312,9 +316,11 @@ impl Budgets {
         let rest = self.prepaid.limit().saturating_sub(self.prepaid.used());
         let prepaid = USER_BYTES_PREPAID.min(rest / PREPAID_PART_OF_REST);
         let bytes = self.server.share(limit, prepaid);
+        let lasting = bytes.below_both(&self.lasting.share(limit, prepaid), part(limit, LASTING_PART));
         let made = Arc::new(UserBudgets {
             listings: bytes.below(part(limit, LISTINGS_PART)),
-            lasting: bytes.below_both(&self.lasting.share(limit, prepaid), part(limit, LASTING_PART)),
+            pipes: lasting.below(part(limit, PIPES_PART)),
+            lasting,
             beyond: self.beyond.share(part(limit, BEYOND_PART).min(BEYOND_BYTES_MAX), 0),
             slow: Budget::new(part(limit, SLOW_PART)),
             finishing: self.beyond.below(part(limit, FINISHING_PART).min(FINISHING_BYTES)),

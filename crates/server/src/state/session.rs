@@ -18,6 +18,7 @@ use secure::sign::{SigningAlgorithm, SigningKey};
 use wire::ids::{Dialect, Guid, MessageId, SessionId, TreeId};
 use wire::status::Status;
 
+use crate::resource::budget::Budget;
 use crate::resource::budgets::{Held, UserBudgets};
 use crate::resource::by_id::ById;
 use crate::resource::pool::{Device, QueueKey};
@@ -63,6 +64,8 @@ pub(crate) struct Session {
     pub(crate) apple: AppleTerms,
     /// Which of its pipes share what they have open.
     pub(crate) associations: Associations,
+    /// What its pipes may hold: as much as they do is left to those of the user's other sessions.
+    pub(crate) pipes: Arc<Budget>,
     sealing: Option<SealingKeys>,
     /// Its client has sealed something.
     was_sealed: AtomicBool,
@@ -235,6 +238,7 @@ impl Session {
             signing_required: setup.signing_required,
             seal_required: setup.seal_required,
             created: Instant::now(),
+            pipes: setup.budgets.pipes.even_share(setup.budgets.pipes.limit()),
             budgets: setup.budgets,
             replayed: Replayed::default(),
             apple: AppleTerms::default(),

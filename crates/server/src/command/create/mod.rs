@@ -464,7 +464,7 @@ fn open_pipe(context: &Context, request: &CreateRequest<'_>) -> Outcome {
         return Err(Status::ACCESS_DENIED.into());
     }
     let name = request.name.decode().ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
-    let mut pipe = Pipe::open(&name, &context.session()?.budgets.lasting).ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
+    let mut pipe = Pipe::open(&name, &context.session()?.pipes).ok_or(Status::OBJECT_NAME_NOT_FOUND)?;
     // It needs no descriptor, but there are no more of them for that.
     pipe.held = Some(context.session()?.budgets.open(budgets::Opened::Whole)?);
     let id = context.server().new_open_id();

@@ -549,6 +549,31 @@ async fn a_pipe_of_a_user_who_holds_what_it_may_takes_nothing_and_goes_on_later(
 }
 
 #[tokio::test]
+async fn pipes_that_nobody_reads_leave_their_user_room_to_sign_in_and_open_files() {
+    let server = server(Signing::Enabled);
+    let mut peer = Peer::sign_in(&server).await;
+    let calls: Vec<u8> = (0..10_000).flat_map(wrong_call).collect();
+    let mut refused = 0;
+    for _ in 0..300 {
+        let pipe = open_pipe(&mut peer, "srvsvc").await.unwrap();
+        if try_write(&mut peer, pipe, &bind(&SyntaxId::SRVSVC)).await != Status::SUCCESS {
+            refused += 1;
+        } else if try_write(&mut peer, pipe, &calls).await != Status::SUCCESS {
+            refused += 1;
+        }
+    }
+    assert!(refused > 100, "{refused}");
+    let budgets = Arc::clone(&server.sessions.find(peer.session_id).unwrap().budgets);
+    assert!(budgets.lasting.used() < budgets.lasting.limit() / 4);
+    let mut another = Peer::sign_in(&server).await;
+    another.open("file").await;
+    // Its own pipes work, too.
+    let pipe = bound_pipe(&mut another).await;
+    assert_eq!(try_write(&mut another, pipe, &wrong_call(1)).await, Status::SUCCESS);
+    assert_eq!(read(&mut another, pipe, 0, 4096).await.len(), 32);
+}
+
+#[tokio::test]
 async fn only_pipes_that_exist_are_opened_and_waited_for() {
     let mut peer = Peer::sign_in(&server(Signing::Enabled)).await;
     assert_eq!(open_pipe(&mut peer, "netlogon").await, Err(Status::OBJECT_NAME_NOT_FOUND));
