@@ -484,7 +484,7 @@ fn settings(stored: &StoredSettings) -> Settings {
 }
 
 /// The host name's first label, as clients see it.
-fn host_label() -> String {
+pub(crate) fn host_label() -> String {
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     match name.split('.').next() {
         Some(label) if !label.is_empty() => label.to_owned(),

@@ -80,6 +80,33 @@ impl FromStr for ShareName {
     }
 }
 
+impl UserName {
+    /// Refuses a name for somebody new, or for who is renamed, that clients or people take for somebody else: one that Windows or the server
+    /// `server_name` has for itself, or one with characters that nobody sees. There may be users and groups from before that are called so.
+    pub(crate) fn check_new(&self, server_name: &str) -> Result<(), Error> {
+        let name = &self.0;
+        let misleads = if name.contains(is_invisible) {
+            "it has characters that nobody sees, or that turn the direction of those that follow"
+        } else if server::admin::is_reserved_name(name) {
+            "clients take it for somebody that every Windows machine or domain has"
+        } else if store::fold(name) == store::fold(server_name) {
+            "the server itself is called so"
+        } else {
+            return Ok(());
+        };
+        let what = format!("{name:?} cannot be the name of a user or group: {misleads}");
+        Err(Error::argument(what, "choose another name"))
+    }
+}
+
+/// True for a character that is not shown, or turns the direction of text (Unicode 5.2, 23.2).
+fn is_invisible(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}'
+        | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
+        | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+}
+
 impl ShareName {
     /// A name for a share that is to be made. There may be shares from before that have one of those it refuses: they can be shown, changed and deleted.
     pub fn for_new(text: &str) -> Result<Self, Error> {
@@ -132,6 +159,19 @@ mod tests {
         }
         for bad in ["", " a", "a ", "a.", ".a", "a\\b", "a@b", "a\0", "a/b", "a%b", "x".repeat(65).as_str()] {
             assert!(bad.parse::<UserName>().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn nobody_new_has_a_name_that_means_somebody_else() {
+        for bad in
+            ["Domain Users", "SYSTEM", "guest", "Everyone", "administrators", "Files", "al\u{202e}ice", "bob\u{200b}"]
+        {
+            let error = bad.parse::<UserName>().unwrap().check_new("FILES").unwrap_err();
+            assert!(error.what().contains("cannot be the name of a user or group: "), "{error}");
+        }
+        for good in ["alice", "Domain User", "jörg müller", "\u{645}\u{631}\u{64a}\u{645}"] {
+            assert!(good.parse::<UserName>().unwrap().check_new("FILES").is_ok(), "{good:?}");
         }
     }
 

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::backup::Holds;
 use super::{
-    WAIT_MAX, accounts, copies, data_place, features, groups, holds_nothing, keep_log, log_of, operators, schema,
-    settings, share_rights, share_rows, users,
+    WAIT_MAX, accounts, copies, data_place, features, groups, holds_nothing, keep_log, log_of, operators, principals,
+    schema, settings, share_rights, share_rows, users,
 };
 use crate::{DataFolder, Error, Problem, look_for_problems};
 
@@ -103,6 +103,7 @@ impl Checked {
             }
         }
         if self.problems.is_empty() {
+            self.problems.extend(principals::misleading(copy)?.into_iter().map(|(kind, why)| misnamed(kind, &why)));
             let of_share = |found: Problem| CatalogProblem {
                 problem: format!("share {:?}: {}", found.share, found.problem),
                 remedy: "mend that, or give the share another folder with `multilane share update NAME --path FOLDER`"
@@ -113,6 +114,15 @@ impl Checked {
         }
         Ok(())
     }
+}
+
+/// A user or group from before, which goes on.
+fn misnamed(kind: &str, why: &Error) -> CatalogProblem {
+    let remedy = match kind {
+        "user" => "give the user another name with `multilane user rename NAME OTHER`",
+        _ => "make a group with another name, and delete this one with `multilane group delete NAME`",
+    };
+    CatalogProblem { problem: why.what().to_owned(), remedy: remedy.to_owned() }
 }
 
 /// A damage, which only a backup mends.

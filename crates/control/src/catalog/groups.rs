@@ -37,7 +37,7 @@ impl Catalog {
         self.write(|transaction| {
             let (account_id, account) = account_or_first(transaction, account)?;
             room_for_one(transaction, "user_group", GROUPS_MAX)?;
-            let relative_id = principals::add(transaction, name.as_str())?;
+            let relative_id = principals::add_named(transaction, name)?;
             transaction.execute(
                 "INSERT INTO user_group (relative_id, name, account) VALUES (?1, ?2, ?3)",
                 params![relative_id, name.as_str(), account_id],

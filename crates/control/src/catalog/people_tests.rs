@@ -161,6 +161,29 @@ fn users_stand_as_it_was_said_and_as_time_goes() {
 }
 
 #[test]
+fn nobody_new_takes_the_name_of_somebody_that_clients_know_and_who_has_one_goes_on() {
+    let (_place, mut catalog) = people();
+    for name in ["Domain Users", "SYSTEM", "Administrators", "Guest", "ali\u{202e}ce"] {
+        let refused = [
+            catalog.add_user(&user(name), "secret", None).map(drop),
+            catalog.create_group(&user(name), None).map(drop),
+            catalog
+                .update_user(&user("alice"), &UserChanges { name: Some(user(name)), ..UserChanges::default() })
+                .map(drop),
+        ];
+        assert!(refused.into_iter().all(|done| done.unwrap_err().fault() == Fault::Argument), "{name:?}");
+    }
+    catalog.connection.execute_batch(
+        "UPDATE user SET name = 'Guest' WHERE name = 'bob'; UPDATE principal SET folded_name = 'GUEST' WHERE folded_name = 'BOB'",
+    ).unwrap();
+    let misleading = super::principals::misleading(&catalog.connection).unwrap();
+    assert_eq!(misleading.len(), 1);
+    assert!(misleading[0].0 == "user" && misleading[0].1.what().contains("\"Guest\""), "{:?}", misleading[0]);
+    assert_eq!(catalog.users().unwrap().len(), 3);
+    catalog.update_user(&user("guest"), &UserChanges { disabled: Some(true), ..UserChanges::default() }).unwrap();
+}
+
+#[test]
 fn groups_hold_users_and_groups_and_count_through_others() {
     let (_place, mut catalog) = people();
     let studio = account("studio");

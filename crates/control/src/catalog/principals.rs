@@ -2,6 +2,8 @@
 
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
+use super::settings;
+use crate::control::host_label;
 use crate::{Error, UserName};
 
 /// The word that stands for everybody where a right is granted. Nobody is called so.
@@ -61,6 +63,12 @@ pub(super) struct Principal {
     pub(super) account: String,
 }
 
+/// Takes a name for a user or group, whatever its case; gives the relative id.
+pub(super) fn add_named(transaction: &Transaction<'_>, name: &UserName) -> Result<u32, Error> {
+    name.check_new(&server_name(transaction)?)?;
+    add(transaction, name.as_str())
+}
+
 /// Takes a name, whatever its case; gives the relative id.
 pub(super) fn add(transaction: &Transaction<'_>, name: &str) -> Result<u32, Error> {
     check_free(transaction, name)?;
@@ -70,13 +78,37 @@ pub(super) fn add(transaction: &Transaction<'_>, name: &str) -> Result<u32, Erro
 }
 
 /// Gives somebody another name. The SID stays.
-pub(super) fn rename(transaction: &Transaction<'_>, who: &Principal, name: &str) -> Result<(), Error> {
-    if store::fold(&who.name) != store::fold(name) {
-        check_free(transaction, name)?;
-    }
+pub(super) fn rename(transaction: &Transaction<'_>, who: &Principal, name: &UserName) -> Result<(), Error> {
+    let name = if store::fold(&who.name) == store::fold(name.as_str()) {
+        name.as_str()
+    } else {
+        name.check_new(&server_name(transaction)?)?;
+        check_free(transaction, name.as_str())?;
+        name.as_str()
+    };
     let update = "UPDATE principal SET folded_name = ?2 WHERE relative_id = ?1";
     transaction.execute(update, params![who.relative_id, store::fold(name)])?;
     Ok(())
+}
+
+/// Users and groups from before whose names mean somebody else, each with why.
+pub(super) fn misleading(connection: &Connection) -> Result<Vec<(&'static str, Error)>, Error> {
+    let server_name = server_name(connection)?;
+    let mut select =
+        connection.prepare("SELECT 'user', name FROM user UNION ALL SELECT 'group', name FROM user_group")?;
+    let mut found = Vec::new();
+    for row in select.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?)))? {
+        let (kind, name) = row?;
+        let refused = name.parse::<UserName>().and_then(|name| name.check_new(&server_name)).err();
+        let kind = if kind == "user" { "user" } else { "group" };
+        found.extend(refused.map(|why| (kind, why)));
+    }
+    Ok(found)
+}
+
+/// What the server calls itself.
+fn server_name(connection: &Connection) -> Result<String, Error> {
+    Ok(settings::read(connection)?.server_name.unwrap_or_else(host_label))
 }
 
 /// Takes somebody away, with all that names them.

@@ -65,7 +65,7 @@ impl Catalog {
         self.write(|transaction| {
             let (account_id, account) = account_or_first(transaction, account)?;
             room_for_one(transaction, "user", USERS_MAX)?;
-            let relative_id = principals::add(transaction, name.as_str())?;
+            let relative_id = principals::add_named(transaction, name)?;
             transaction.execute(
                 "INSERT INTO user (relative_id, name, account, nt_hash) VALUES (?1, ?2, ?3, ?4)",
                 params![relative_id, name.as_str(), account_id, *nt_hash],
@@ -110,7 +110,7 @@ impl Catalog {
             let user = principals::one_of(transaction, Kind::User, name)?;
             let relative_id = user.relative_id;
             if let Some(name) = &changes.name {
-                principals::rename(transaction, &user, name.as_str())?;
+                principals::rename(transaction, &user, name)?;
                 let update = "UPDATE user SET name = ?2 WHERE relative_id = ?1";
                 transaction.execute(update, params![relative_id, name.as_str()])?;
             }

@@ -14,6 +14,7 @@ pub use crate::state::counters::{
     Scope, Sum, Wait,
 };
 pub use crate::state::store_waits::StoreWait;
+pub use wire::rpc::names::is_reserved as is_reserved_name;
 
 /// A session as an operator sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]

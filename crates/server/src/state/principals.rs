@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use wire::rpc::names::{Account, AccountKind, Listed};
+use wire::rpc::names::{Account, AccountKind, DOMAIN_USERS as DOMAIN_USERS_NAME, Listed};
 use wire::security::Sid;
 
 use crate::state::configuration::{Configuration, PrincipalKind, Standing};
 use crate::state::user::{DOMAIN_USERS, of_machine};
 
-/// What everybody is in, by the specification's name (MS-SAMR 2.2.1.14).
-const DOMAIN_USERS_NAME: &str = "Domain Users";
+/// The longest name that there may be, in bytes: 64 letters.
+const NAME_BYTES_MAX: usize = 64 * 4;
 
 /// The accounts, made anew with each configuration and looked into by who asks for names.
 pub(crate) struct Principals {
@@ -86,11 +86,13 @@ impl Principals {
 
     /// The account of a name in any case.
     pub(crate) fn find_by_name(&self, asker: &str, name: &str) -> Option<Account> {
-        let folded = store::fold(name);
-        match self.by_name.get(&folded) {
-            Some(id) => self.find(asker, *id),
-            None => (folded == store::fold(DOMAIN_USERS_NAME)).then(all_users),
+        // What is longer than any name is not even looked at.
+        if name.len() > NAME_BYTES_MAX {
+            return None;
         }
+        // Whoever is called so in another storage account hides nothing.
+        let known = self.by_name.get(&store::fold(name)).and_then(|id| self.find(asker, *id));
+        known.or_else(|| name.eq_ignore_ascii_case(DOMAIN_USERS_NAME).then(all_users))
     }
 
     /// Hands accounts to `take` until that wants no more. Gives how many there are of the kind.
@@ -244,6 +246,14 @@ mod tests {
         assert_eq!(listed("two", AccountKind::User, Listed::After(0), 9), (vec![1001], 1));
         assert_eq!(listed("three", AccountKind::User, Listed::After(0), 9), (vec![], 0));
         assert_eq!((all.aliases_of("one", 1001), all.members_of("one", 1011, 9)), (vec![], vec![]));
+    }
+
+    #[test]
+    fn who_is_called_like_a_group_hides_it_from_nobody_elsewhere() {
+        let entries = [entry("two", "domain users", 1001, AccountKind::User, &[])];
+        let all = Principals::of_entries("SERVER".to_owned(), of_machine([1, 2, 3]), entries.into_iter());
+        assert_eq!(all.find_by_name("one", "Domain Users").unwrap().relative_id, DOMAIN_USERS);
+        assert_eq!(all.find_by_name("two", "Domain Users").unwrap().relative_id, 1001);
     }
 
     #[test]

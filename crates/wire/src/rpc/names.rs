@@ -147,6 +147,32 @@ pub enum Found {
     Nothing,
 }
 
+/// The group of the account domain that everybody is in (MS-SAMR 2.2.1.14).
+pub const DOMAIN_USERS: &str = "Domain Users";
+
+/// Names that Windows gives accounts and groups of every machine or domain (MS-SAMR 3.1.4.2, MS-DTYP 2.4.2.4), beside those of the tables.
+const RESERVED: [&str; 12] = [
+    "Administrator",
+    "Guest",
+    "DefaultAccount",
+    "krbtgt",
+    DOMAIN_USERS,
+    "Domain Admins",
+    "Domain Guests",
+    "Domain Computers",
+    "Domain Controllers",
+    "Enterprise Admins",
+    "Schema Admins",
+    "None",
+];
+
+/// True for a name that means somebody else to clients, in whatever case: nobody new is to be called so.
+pub fn is_reserved(name: &str) -> bool {
+    RESERVED.iter().any(|known| known.eq_ignore_ascii_case(name))
+        || well_known::by_name(None, name).is_some()
+        || well_known::domain_by_name(name).is_some()
+}
+
 /// Looks a SID up, in the order of MS-LSAT 2.2.16, LsapLookupWksta.
 pub fn find_sid(names: &dyn Names, sid: &Sid) -> Found {
     if let Some(principal) = well_known::by_sid(sid) {
@@ -203,4 +229,21 @@ fn account_domain(names: &dyn Names) -> Principal {
 fn of_account(domain: Domain, account: Account) -> Principal {
     let sid = domain.sid.join(account.relative_id).unwrap_or(Sid::NOBODY);
     Principal { sid, name: account.name.into(), sid_use: account.kind.sid_use(), domain }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_mean_somebody_else_are_reserved_in_any_case() {
+        for name in
+            ["Domain Users", "SYSTEM", "system", "Administrators", "everyone", "GUEST", "NT AUTHORITY", "builtin"]
+        {
+            assert!(is_reserved(name), "{name}");
+        }
+        for name in ["alice", "", "Domain Users 2", "systems", "NT AUTHORITY\\SYSTEM"] {
+            assert!(!is_reserved(name), "{name}");
+        }
+    }
 }
