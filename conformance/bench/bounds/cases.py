@@ -1,3 +1,3 @@
 """All the cases."""
 
-from conformance.bench.bounds import listing, reads, strangers, together, users, waiting  # noqa: F401, they register themselves
+from conformance.bench.bounds import listing, pipes, reads, strangers, together, users, waiting  # noqa: F401, they register themselves
