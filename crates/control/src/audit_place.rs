@@ -5,7 +5,6 @@ use std::ffi::OsString;
 use std::fs;
 use std::io::{ErrorKind, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -13,6 +12,7 @@ use crate::catalog::{ShareRecord, Source};
 use crate::folder::private_file;
 use crate::look::Look;
 use crate::served_folder::HANGS_AFTER;
+use crate::within::holds;
 use crate::{Catalog, DataFolder, Error};
 
 /// The file in the data folder that has the path of the audit log.
@@ -83,33 +83,9 @@ pub(crate) fn share_with(shares: Vec<ShareRecord>, file: &Path) -> Result<Option
     Ok(None)
 }
 
-/// True where `file` lies in `folder`, by whatever names: links and mounts lead to the same folder.
-pub(crate) fn holds(folder: &Path, file: &Path) -> bool {
-    let key = |path: &Path| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
-    let Some(wanted) = key(folder) else { return file.starts_with(folder) };
-    file.ancestors().skip(1).any(|above| key(above) == Some(wanted))
-}
-
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
-
     use super::*;
-
-    #[test]
-    fn what_lies_in_a_folder_is_found_by_any_name() {
-        let place = tempfile::tempdir().unwrap();
-        let at = |name: &str| place.path().join(name);
-        fs::create_dir_all(at("served/logs")).unwrap();
-        fs::create_dir(at("served-not")).unwrap();
-        symlink(at("served"), at("link")).unwrap();
-        for file in ["served/audit.log", "served/logs/audit.log", "link/audit.log"] {
-            assert!(holds(&at("served"), &at(file)) && holds(&at("link"), &at(file)), "{file}");
-            assert!(!holds(&at("served-not"), &at(file)), "{file}");
-        }
-        assert!(!holds(&at("served"), &at("served-not/audit.log")) && !holds(&at("served"), &at("audit.log")));
-        assert!(holds(&at("gone"), &at("gone/audit.log")) && !holds(&at("gone"), &at("audit.log")));
-    }
 
     #[test]
     fn a_note_is_kept_whole_and_taken_away() {

@@ -60,6 +60,7 @@ mod socket;
 mod span;
 mod stores;
 mod views;
+mod within;
 
 pub use advertise::parse_advertised;
 pub use azure::ShareProperties;

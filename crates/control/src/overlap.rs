@@ -5,10 +5,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Instant;
 
-use crate::audit_place::holds;
 use crate::catalog::{ShareRecord, Source};
 use crate::look::Look;
 use crate::served_folder::HANGS_AFTER;
+use crate::within::holds;
 
 /// How the folder of a share lies to that of another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,6 +20,7 @@ use tracing::{info, warn};
 
 use crate::DataFolder;
 use crate::catalog::{Changes, Modes};
+use crate::within::given_away;
 
 /// How often it is looked whether a folder is there, and still the one that is served.
 const LOOKED_EVERY: Duration = Duration::from_secs(2);
@@ -438,11 +439,10 @@ fn place(path: &Path, data: &DataFolder) -> Result<FolderKey, Unfit> {
     let whole = fs::canonicalize(path).and_then(|whole| Ok((fs::metadata(&whole)?, whole)));
     match whole {
         Ok((found, _)) if !found.is_dir() => Err(Unfit::Gone(format!("{} is no longer a folder", path.display()))),
-        Ok((_, whole)) if data.path().starts_with(&whole) => Err(Unfit::Forbidden(format!(
-            "the folder {} holds the data folder, with the keys of every account",
-            path.display()
-        ))),
-        Ok((found, _)) => Ok((found.dev(), found.ino())),
+        Ok((found, whole)) => match given_away(&whole, data.path()) {
+            Some(given_away) => Err(Unfit::Forbidden(format!("the folder {given_away}"))),
+            None => Ok((found.dev(), found.ino())),
+        },
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             Err(Unfit::Gone(format!("the folder {} is gone", path.display())))
         }

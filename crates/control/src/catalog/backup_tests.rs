@@ -21,7 +21,7 @@ fn restore(data: &Path, file: &Path) -> Result<Restored, Error> {
 }
 
 /// A data folder with something of everything in its catalog.
-fn full() -> (TempDir, DataFolder, Catalog) {
+pub(super) fn full() -> (TempDir, DataFolder, Catalog) {
     let (place, folder) = place();
     let mut catalog = Catalog::open(&folder).unwrap();
     catalog.create_account(&account("abc"), AccountKind::FileStorage).unwrap();

@@ -50,7 +50,7 @@ impl Catalog {
     pub fn rename_group(&mut self, name: &UserName, to: &UserName) -> Result<Group, Error> {
         self.write(|transaction| {
             let group = principals::one_of(transaction, Kind::Group, name)?;
-            principals::rename(transaction, &group, to.as_str())?;
+            principals::rename(transaction, &group, to)?;
             let update = "UPDATE user_group SET name = ?2 WHERE relative_id = ?1";
             transaction.execute(update, params![group.relative_id, to.as_str()])?;
             one(transaction, group.relative_id)

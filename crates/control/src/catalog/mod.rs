@@ -423,6 +423,8 @@ mod account_tests;
 #[cfg(test)]
 mod backup_tests;
 #[cfg(test)]
+mod harm_tests;
+#[cfg(test)]
 mod people_tests;
 #[cfg(test)]
 mod provision_tests;

@@ -10,6 +10,7 @@ use crate::Error;
 use crate::audit_place::audit_log_in;
 use crate::look::Look;
 use crate::served_folder::{self, HANGS_AFTER};
+use crate::within::given_away;
 
 /// Where a share's files live.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,8 +71,8 @@ pub(super) fn checked(source: &Source, changes: Changes, data: &Path) -> Result<
     let (asked, at) = (path.clone(), data.to_owned());
     let seen = move || {
         let whole = fs::canonicalize(asked)?;
-        let (audit_log, unusable) = (audit_log_in(&whole, &at), served_folder::unusable(&whole, changes));
-        Ok((whole.is_dir(), audit_log, unusable, whole))
+        let (given_away, audit_log) = (given_away(&whole, &at), audit_log_in(&whole, &at));
+        Ok((whole.is_dir(), given_away, audit_log, served_folder::unusable(&whole, changes), whole))
     };
     let look = Look::begin(seen)
         .map_err(|cause| Error::machine(format!("there is no thread to look at the folder: {cause}"), "try again"))?;
@@ -80,17 +81,14 @@ pub(super) fn checked(source: &Source, changes: Changes, data: &Path) -> Result<
         Error::machine(served_folder::silent(path), remedy)
     })?;
     let remedy = "make it with `mkdir`, or name another";
-    let (is_folder, audit_log, unusable, whole) = found.map_err(|cause: io::Error| {
+    let (is_folder, given_away, audit_log, unusable, whole) = found.map_err(|cause: io::Error| {
         Error::argument(format!("the folder {} cannot be shared: {cause}", path.display()), remedy)
     })?;
     if !is_folder {
         return Err(Error::argument(format!("{} is not a folder", path.display()), "name a folder"));
     }
-    if data.starts_with(&whole) {
-        return Err(Error::argument(
-            format!("{} holds the data folder {}, with the keys of every account", whole.display(), data.display()),
-            "share another folder, or one inside it",
-        ));
+    if let Some(given_away) = given_away {
+        return Err(Error::argument(given_away, "share another folder, or one inside it"));
     }
     if let Some(log) = audit_log {
         return Err(Error::argument(
