@@ -180,10 +180,11 @@ impl Control {
         let read = catalog.version().and_then(|version| Ok((version, catalog.snapshot()?)));
         self.catalog = Some(catalog);
         let (version, snapshot) = read?;
-        if std::mem::take(&mut self.is_replaced)
-            && let Some(before) = &self.known
+        let is_reopened = std::mem::take(&mut self.is_replaced);
+        if let Some(before) = &self.known
+            && (is_reopened || before.restoration != snapshot.restoration)
         {
-            info!(name: "catalog_replaced", "the catalog was replaced and is open anew: what it says now takes effect");
+            info!(name: "catalog_replaced", "another catalog is in the place of the one before: what it says now takes effect");
             self.stores.lock().drop_disks_of_others(&before.shares, &snapshot.shares);
             self.health.look();
         }

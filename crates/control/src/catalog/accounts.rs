@@ -120,8 +120,8 @@ impl Catalog {
 
     /// Deletes an account that has neither shares nor users.
     pub fn delete_account(&mut self, name: &AccountName) -> Result<(), Error> {
-        let account = self.account(name)?;
         self.forget(|transaction| {
+            let account = find(transaction, name.as_str())?;
             for (table, what) in [("share", "share"), ("user", "user"), ("user_group", "group")] {
                 let count = format!("SELECT count(*) FROM {table} WHERE account = ?1");
                 let count: i64 = transaction.query_row(&count, [account.relative_id], |row| row.get(0))?;

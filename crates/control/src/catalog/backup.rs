@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 use serde::Serialize;
 
+use super::identity::beside;
+use super::unnamed::{self, Unnamed};
 use super::{Catalog, FileIdentity, check, copies, schema};
 use crate::Error;
 use crate::audit_place::share_with;
@@ -75,6 +77,7 @@ impl Catalog {
     pub fn back_up(&self, file: &Path, existing: Existing) -> Result<Backup, Error> {
         let (folder, file) = place_of(file)?;
         self.refuse_taken(&file, existing)?;
+        refuse_log(&file)?;
         if let Some(share) = share_with(self.shares()?, &file)? {
             return Err(Error::argument(
                 format!(
@@ -84,29 +87,26 @@ impl Catalog {
                 "choose a folder that is not shared",
             ));
         }
-        let copy = copies::in_folder(&self.connection, &folder)?;
-        let holds = {
-            let copied = copies::open(copy.path())?;
-            if let Some(problem) = check::damage(&copied)?.into_iter().next() {
-                return Err(Error::machine(
-                    format!("the catalog is damaged, and nothing is backed up: {problem}"),
-                    "see `multilane catalog check`, and restore a backup that was made before",
-                ));
-            }
-            Holds::read(&copied)?
+        unnamed::sweep(&folder);
+        let mut copied = copies::in_memory(&self.connection)?;
+        if let Some(problem) = check::damage(&copied)?.into_iter().next() {
+            return Err(Error::machine(
+                format!("the catalog is damaged, and nothing is backed up: {problem}"),
+                "see `multilane catalog check`, and restore a backup that was made before",
+            ));
+        }
+        let (holds, bytes) = (Holds::read(&copied)?, copies::marked(&mut copied)?);
+        let copy = Unnamed::write(&folder, &bytes).map_err(|cause| copies::not_written(&folder, &cause))?;
+        let named = match existing {
+            Existing::IsKept => copy.link(&file),
+            Existing::IsReplaced => copy.replace(&folder, &file),
         };
-        let failed = |cause| Error::system("make the backup", &file, &cause);
-        let bytes = copy.as_file().metadata().map_err(failed)?.len();
-        let kept = match existing {
-            Existing::IsKept => copy.persist_noclobber(&file),
-            Existing::IsReplaced => copy.persist(&file),
-        };
-        kept.map_err(|refused| match refused.error.kind() {
+        named.map_err(|cause| match cause.kind() {
             ErrorKind::AlreadyExists => taken(&file),
-            _ => failed(refused.error),
+            _ => Error::system("make the backup", &file, &cause),
         })?;
         copies::sync_folder(&folder)?;
-        Ok(Backup { file, bytes, holds })
+        Ok(Backup { file, bytes: bytes.len() as u64, holds })
     }
 
     fn refuse_taken(&self, file: &Path, existing: Existing) -> Result<(), Error> {
@@ -119,7 +119,9 @@ impl Catalog {
             return Err(taken(file));
         }
         // The catalog itself is not opened for this.
-        let is_catalog = FileIdentity::at(file).is_ok_and(|identity| identity == self.file);
+        let at = self.folder.join("catalog.db");
+        let is_catalog =
+            FileIdentity::at(file).is_ok_and(|file| FileIdentity::at(&at).is_ok_and(|catalog| file == catalog));
         if !found.is_file() || is_catalog || !copies::is_copy(file) {
             return Err(Error::conflict(
                 format!("{} is no backup, and is not replaced", file.display()),
@@ -128,6 +130,19 @@ impl Catalog {
         }
         Ok(())
     }
+}
+
+/// Refuses to put a backup beside a log of the same name: SQLite would take what that says for a part of the backup.
+fn refuse_log(file: &Path) -> Result<(), Error> {
+    for log in ["-wal", "-journal"].map(|end| beside(file, end)) {
+        if log.symlink_metadata().is_ok() {
+            return Err(Error::conflict(
+                format!("{} exists, and would be taken for a part of the backup", log.display()),
+                "name another file, or see where that one comes from and move it away",
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn taken(file: &Path) -> Error {

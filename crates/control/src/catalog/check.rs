@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use serde::Serialize;
 
 use super::backup::Holds;
 use super::{
-    WAIT_MAX, accounts, copies, data_place, features, groups, holds_nothing, keep_log, log_of, operators, principals,
-    schema, settings, share_rights, share_rows, users,
+    WAIT_MAX, accounts, believed, copies, data_place, features, groups, holds_nothing, keep_log, log_of, operators,
+    principals, schema, settings, share_rights, share_rows, users,
 };
 use crate::{DataFolder, Error, Problem, look_for_problems};
 
@@ -76,8 +77,10 @@ fn in_memory(folder: &DataFolder) -> Result<Connection, Error> {
     let connection = Connection::open_with_flags(folder.catalog(), flags)?;
     connection.busy_timeout(WAIT_MAX)?;
     keep_log(&connection)?;
-    let mut memory = Connection::open_in_memory()?;
-    copies::copy(&connection, &mut memory)?;
+    // Where nobody else has it open the log stays one.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    let mut memory = copies::in_memory(&connection)?;
+    believed::guard(&mut memory)?;
     drop(turn);
     Ok(memory)
 }
@@ -86,7 +89,7 @@ impl Checked {
     fn look(&mut self, folder: &DataFolder, copy: &mut Connection) -> Result<(), Error> {
         match schema::version(copy) {
             Ok(0) => self.problems.push(lost("the file holds no catalog")),
-            Ok(_) => match damage(copy).and_then(|damages| Ok((damages, Holds::read(copy)?))) {
+            Ok(schema) => match refuse_foreign(copy, schema).and_then(|()| Ok((damage(copy)?, Holds::read(copy)?))) {
                 Ok((damages, holds)) => {
                     self.problems.extend(damages.into_iter().map(lost));
                     self.holds = Some(holds);
@@ -123,6 +126,15 @@ fn misnamed(kind: &str, why: &Error) -> CatalogProblem {
         _ => "make a group with another name, and delete this one with `multilane group delete NAME`",
     };
     CatalogProblem { problem: why.what().to_owned(), remedy: remedy.to_owned() }
+}
+
+/// Refuses to look at tables that are not the program's own. Of those of a newer program nothing is known.
+fn refuse_foreign(copy: &Connection, schema: usize) -> Result<(), Error> {
+    if schema > schema::latest() {
+        return Ok(());
+    }
+    let odd = schema::foreign(copy, schema)?;
+    odd.map_or(Ok(()), |odd| Err(Error::machine(format!("the catalog is not as it was made: {odd}"), super::RESTORE)))
 }
 
 /// A damage, which only a backup mends.

@@ -2,28 +2,28 @@
 
 use std::fs::{self, File, Permissions};
 use std::io;
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rusqlite::backup::{Backup, StepResult};
-use rusqlite::{Connection, OpenFlags};
-use tempfile::NamedTempFile;
+use rusqlite::{Connection, MAIN_DB, OpenFlags};
 
 use super::WAIT_MAX;
+use super::unnamed::Unnamed;
 use crate::Error;
 
 /// What tells a copy from a catalog that is in use, and from what other programs wrote: `application_id` of SQLite's header.
 pub(super) const MARK: i32 = i32::from_be_bytes(*b"MLAN");
 /// Where SQLite's header says, twice, whether a file has a log.
-const LOG_AT: u64 = 18;
+const LOG_AT: usize = 18;
 /// It has none.
 const NO_LOG: [u8; 2] = [1, 1];
 /// Where SQLite's header has `user_version`, which SQLite does not use: a copy has the sum of its other bytes there.
-const SUM_AT: u64 = 60;
+const SUM_AT: usize = 60;
 /// Where it has `application_id`.
-const MARK_AT: u64 = 68;
+const MARK_AT: usize = 68;
 /// How often it is tried again where another program is just in the way.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Copies of one kind in a data folder: more than anybody makes.
@@ -46,62 +46,73 @@ pub(super) fn copy(from: &Connection, to: &mut Connection) -> Result<(), Error> 
     }
 }
 
-/// A copy of `from` in a file of its own in `folder`, which is gone unless it is kept. It needs no log beside it, and is on the disk.
-pub(super) fn in_folder(from: &Connection, folder: &Path) -> Result<NamedTempFile, Error> {
-    let made = tempfile::Builder::new().prefix(".multilane-").suffix(".new").tempfile_in(folder);
-    let file = made.map_err(|cause| Error::system("make a file in", folder, &cause))?;
-    let mut to = open(file.path())?;
-    to.pragma_update_and_check(None, "journal_mode", "off", |_| Ok(()))?;
-    copy(from, &mut to).map_err(|error| about(folder, error))?;
-    drop(to);
-    // By hand, as SQLite would make other files for it. It has written through another descriptor of the same file.
-    let written = (|| {
-        let file = file.as_file();
-        file.write_all_at(&NO_LOG, LOG_AT)?;
-        file.write_all_at(&MARK.to_be_bytes(), MARK_AT)?;
-        let sum = sum(file)?;
-        file.write_all_at(&sum.to_be_bytes(), SUM_AT)?;
-        file.sync_all()
-    })();
-    written.map_err(|cause: io::Error| Error::system("write a copy of the catalog to", folder, &cause))?;
-    Ok(file)
+/// A copy of `from` in memory.
+pub(super) fn in_memory(from: &Connection) -> Result<Connection, Error> {
+    let mut memory = Connection::open_in_memory()?;
+    copy(from, &mut memory)?;
+    Ok(memory)
 }
 
-/// A number that is another one where any byte of the file is, but for those of the number itself (FNV-1a). Never 0, which says that nobody has
-/// summed it.
-fn sum(file: &File) -> io::Result<u32> {
-    let mut piece = vec![0; 1 << 16];
-    let (mut at, mut sum) = (0_u64, 0xcbf2_9ce4_8422_2325_u64);
-    loop {
-        let count = file.read_at(&mut piece, at)?;
-        if count == 0 {
-            let [high, low] = [sum >> 32, sum & u64::from(u32::MAX)];
-            return Ok(u32::try_from(high ^ low).unwrap_or(0).max(1));
-        }
-        for (byte, place) in piece.iter().take(count).zip(at..) {
-            if !(SUM_AT..SUM_AT + 4).contains(&place) {
-                sum = (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-            }
-        }
-        at += count as u64;
+/// The bytes of a copy that is in memory, as a file that needs no log beside it and says that it is a copy.
+pub(super) fn marked(memory: &mut Connection) -> Result<Vec<u8>, Error> {
+    let mut bytes = plain(memory)?;
+    put(&mut bytes, MARK_AT, MARK.to_be_bytes());
+    let sum = sum(&bytes);
+    put(&mut bytes, SUM_AT, sum.to_be_bytes());
+    Ok(bytes)
+}
+
+/// The same of one that does not.
+pub(super) fn plain(memory: &mut Connection) -> Result<Vec<u8>, Error> {
+    let mut bytes = memory.serialize(MAIN_DB)?.to_vec();
+    put(&mut bytes, LOG_AT, NO_LOG);
+    put(&mut bytes, MARK_AT, [0; 4]);
+    put(&mut bytes, SUM_AT, [0; 4]);
+    Ok(bytes)
+}
+
+fn put<const COUNT: usize>(bytes: &mut [u8], from: usize, these: [u8; COUNT]) {
+    for (byte, value) in bytes.iter_mut().skip(from).zip(these) {
+        *byte = value;
     }
 }
 
-/// True of a copy that is not as it was made.
-pub(super) fn is_altered(file: &Path) -> io::Result<bool> {
-    let file = File::open(file)?;
-    let (mut told, mut mark) = ([0; 4], [0; 4]);
-    let is_read = file.read_at(&mut told, SUM_AT)? == 4 && file.read_at(&mut mark, MARK_AT)? == 4;
-    let told = u32::from_be_bytes(told);
-    Ok(is_read && mark == MARK.to_be_bytes() && told != 0 && told != sum(&file)?)
+/// A number that is another one where any byte of a file is, but for those of the number itself (FNV-1a). Never 0, which says that nobody has summed it.
+fn sum(bytes: &[u8]) -> u32 {
+    let mut sum = 0xcbf2_9ce4_8422_2325_u64;
+    for (at, byte) in bytes.iter().enumerate() {
+        if !(SUM_AT..SUM_AT + 4).contains(&at) {
+            sum = (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+    let [high, low] = [sum >> 32, sum & u64::from(u32::MAX)];
+    u32::try_from(high ^ low).unwrap_or(0).max(1)
 }
 
-/// Makes a file say whether it is a copy, and stand for itself, without a log.
-pub(super) fn mark(file: &Path, mark: i32) -> Result<(), Error> {
-    let connection = open(file)?;
-    connection.pragma_update_and_check(None, "journal_mode", "delete", |_| Ok(()))?;
-    connection.pragma_update(None, "user_version", 0)?;
-    Ok(connection.pragma_update(None, "application_id", mark)?)
+/// True of the bytes of a copy.
+pub(super) fn is_marked(bytes: &[u8]) -> bool {
+    at(bytes, MARK_AT) == Some(MARK.to_be_bytes())
+}
+
+/// True of the bytes of a copy that are not as they were made.
+pub(super) fn is_altered(bytes: &[u8]) -> bool {
+    let told = at(bytes, SUM_AT).map_or(0, u32::from_be_bytes);
+    is_marked(bytes) && told != 0 && told != sum(bytes)
+}
+
+/// True where the bytes of a file say that it has a log.
+pub(super) fn has_log(bytes: &[u8]) -> bool {
+    at::<1>(bytes, LOG_AT).is_some_and(|[version]| version > NO_LOG[0])
+}
+
+/// Has the bytes of a file say that it has none.
+pub(super) fn have_no_log(bytes: &mut [u8]) {
+    put(bytes, LOG_AT, NO_LOG);
+}
+
+/// So many bytes of a file, from its byte `from` on.
+fn at<const COUNT: usize>(bytes: &[u8], from: usize) -> Option<[u8; COUNT]> {
+    bytes.get(from..)?.first_chunk().copied()
 }
 
 pub(super) fn open(file: &Path) -> Result<Connection, Error> {
@@ -115,24 +126,30 @@ pub(super) fn open(file: &Path) -> Result<Connection, Error> {
 
 /// Keeps a copy of `from` in `folder`, as `stem`, or as `stem.2` and so on where there is one; gives its path.
 pub(super) fn keep(from: &Connection, folder: &Path, stem: &str) -> Result<PathBuf, Error> {
-    let file = in_folder(from, folder)?;
-    let kept = persist(file, folder, stem)?;
+    let bytes = marked(&mut in_memory(from)?)?;
+    let file = Unnamed::write(folder, &bytes).map_err(|cause| not_written(folder, &cause))?;
+    let kept = name(&file, folder, stem)?;
     sync_folder(folder)?;
     Ok(kept)
 }
 
-fn persist(mut file: NamedTempFile, folder: &Path, stem: &str) -> Result<PathBuf, Error> {
+fn name(file: &Unnamed, folder: &Path, stem: &str) -> Result<PathBuf, Error> {
     for path in names(folder, stem) {
-        match file.persist_noclobber(&path) {
-            Ok(_) => return Ok(path),
-            Err(refused) if refused.error.kind() == io::ErrorKind::AlreadyExists => file = refused.file,
-            Err(refused) => return Err(Error::system("keep a copy of the catalog as", &path, &refused.error)),
+        match file.link(&path) {
+            Ok(()) => return Ok(path),
+            Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(cause) => return Err(Error::system("keep a copy of the catalog as", &path, &cause)),
         }
     }
     Err(Error::machine(
         format!("there are too many copies {stem} in {}", folder.display()),
         "delete those that are old",
     ))
+}
+
+/// Why a copy of the catalog could not be written to `folder`.
+pub(super) fn not_written(folder: &Path, cause: &io::Error) -> Error {
+    Error::system("write a copy of the catalog to", folder, cause)
 }
 
 /// Keeps the files of a catalog that SQLite cannot read, as they are, in the same way.
@@ -169,18 +186,7 @@ pub(super) fn sync_folder(folder: &Path) -> Result<(), Error> {
     synced.map_err(|cause| Error::system("write to the disk the names in", folder, &cause))
 }
 
-/// What goes wrong with a copy in `folder`, where the disk under it is what to look at.
-fn about(folder: &Path, error: Error) -> Error {
-    if error.is_full() {
-        return Error::machine(
-            format!("there is no room for a copy of the catalog in {}", folder.display()),
-            "free some space on that disk",
-        );
-    }
-    error
-}
-
-/// True of a file that [`in_folder`] made.
+/// True of a file with the bytes of [`marked`].
 pub(super) fn is_copy(file: &Path) -> bool {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mark = Connection::open_with_flags(file, flags)
@@ -204,7 +210,7 @@ mod tests {
         for other in ["whole", "text", "empty", "gone", ""] {
             assert!(!is_copy(&place.path().join(other)), "{other}");
         }
-        mark(&kept, 0).unwrap();
+        fs::write(&kept, plain(&mut in_memory(&connection).unwrap()).unwrap()).unwrap();
         assert!(!is_copy(&kept));
     }
 
@@ -214,22 +220,20 @@ mod tests {
         let connection = Connection::open_in_memory().unwrap();
         connection.execute_batch("CREATE TABLE one (x); INSERT INTO one VALUES ('some text')").unwrap();
         let kept = keep(&connection, place.path(), "copy").unwrap();
-        assert!(!is_altered(&kept).unwrap());
+        assert!(!is_altered(&fs::read(&kept).unwrap()));
         let bytes = fs::read(&kept).unwrap();
-        let other = place.path().join("other");
         for at in (0..bytes.len()).filter(|at| at % 97 == 0 || (60..64).contains(at)) {
             let mut bytes = bytes.clone();
             bytes[at] ^= 1;
-            fs::write(&other, &bytes).unwrap();
-            assert!(is_altered(&other).unwrap(), "{at}");
+            assert!(is_altered(&bytes), "{at}");
         }
         // Nobody says what these should be.
         for length in [0, 59, 63, 68, 71] {
-            fs::write(&other, &bytes[..length]).unwrap();
-            assert!(!is_altered(&other).unwrap(), "{length}");
+            assert!(!is_altered(&bytes[..length]), "{length}");
         }
-        mark(&kept, MARK).unwrap();
-        assert!(!is_altered(&kept).unwrap(), "it has no sum");
+        let mut bytes = bytes;
+        put(&mut bytes, SUM_AT, [0; 4]);
+        assert!(is_marked(&bytes) && !is_altered(&bytes), "it has no sum");
     }
 
     #[test]

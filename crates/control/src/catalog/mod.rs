@@ -2,6 +2,7 @@
 
 mod accounts;
 mod backup;
+mod believed;
 mod check;
 mod copies;
 mod data_place;
@@ -9,6 +10,7 @@ mod difference;
 mod features;
 mod former;
 mod groups;
+mod identity;
 mod keys;
 mod loosened;
 mod notice;
@@ -16,22 +18,25 @@ mod operators;
 mod principals;
 mod provisions;
 mod restore;
+mod rows;
 mod schema;
 mod settings;
 mod share_rights;
 mod share_rows;
 mod shares;
 mod sources;
+mod unnamed;
 mod users;
 
 use std::collections::HashMap;
 use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, FileControl, MAIN_DB, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
 use server::admin::ShareRights;
 
@@ -43,6 +48,7 @@ pub(crate) use difference::{Difference, names};
 pub(crate) use former::FormerSecret;
 pub use former::Grace;
 pub use groups::Group;
+use identity::{CatalogFiles, FileIdentity};
 pub use keys::{Key, Keys};
 pub use notice::Notice;
 pub use operators::Operator;
@@ -68,14 +74,10 @@ pub struct Catalog {
     connection: Connection,
     /// The data folder, which no share may hold.
     folder: PathBuf,
-    /// The file that is open.
-    file: FileIdentity,
+    /// The files that are open.
+    files: CatalogFiles,
     notices: Vec<Notice>,
 }
-
-/// Which file it is, whatever its name: device and inode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct FileIdentity(u64, u64);
 
 /// What becomes of a catalog that is not there, or holds nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,6 +103,8 @@ pub(crate) struct Snapshot {
     pub(crate) rights: HashMap<i64, ShareRights>,
     pub(crate) settings: StoredSettings,
     pub(crate) features: Features,
+    /// Another number after each restore.
+    pub(crate) restoration: i32,
     /// When this was read.
     pub(crate) read_at: Timestamp,
 }
@@ -121,6 +125,7 @@ impl Snapshot {
             rights: share_rights::all(view)?,
             settings: settings::read(view)?,
             features: features::read(view)?,
+            restoration: view.pragma_query_value(None, restore::RESTORATION, |row| row.get(0))?,
             read_at,
         })
     }
@@ -150,6 +155,7 @@ impl Catalog {
         let until = Instant::now() + wait;
         // One program at a time: SQLite does not wait for another that is changing the journal's mode.
         let turn = folder.turn_to_open(wait)?;
+        believed::sweep(folder);
         refuse_emptied(folder, &path, missing)?;
         let made = match missing {
             Missing::IsMade => make_private(&path),
@@ -171,11 +177,13 @@ impl Catalog {
         let prepared = prepare(&mut connection, folder, missing, left);
         let Prepared { had_log_mode, raised } =
             prepared.map_err(|error| if error.is_busy() { folder::held(&path) } else { error })?;
+        // By now SQLite has its log and the log's index, which stay as long as this is open.
+        let files = CatalogFiles::at(&path);
         drop(turn);
         let without_log = (had_log_mode && !has_log).then(|| Notice::WithoutLog { catalog: path.clone() });
         let notices: Vec<Notice> = raised.into_iter().chain(without_log).collect();
         notices.iter().for_each(Notice::log);
-        let catalog = Catalog { connection, folder: folder.path().to_owned(), file, notices };
+        let catalog = Catalog { connection, folder: folder.path().to_owned(), files, notices };
         catalog.forget_rest();
         catalog.connection.busy_timeout(WAIT_MAX)?;
         Ok(catalog)
@@ -186,10 +194,10 @@ impl Catalog {
         &self.notices
     }
 
-    /// True where the catalog of `folder` is another file than this one, or none: what this one says is no longer what other programs read
-    /// and change.
+    /// True where the catalog of `folder` is another file than this one, or none, or has another log, or none: what this one says is no longer what other
+    /// programs read and change.
     pub(crate) fn is_replaced(&self, folder: &DataFolder) -> bool {
-        FileIdentity::at(&folder.catalog()).ok() != Some(self.file)
+        CatalogFiles::at(&folder.catalog()) != self.files
     }
 
     /// A number that is another one once another program, or another opening of the catalog, has changed it.
@@ -232,10 +240,10 @@ impl Catalog {
 
     /// Runs `change` with the write lock held from its start, so that what it reads stays true until it is done.
     fn write<T>(&mut self, change: impl FnOnce(&Transaction<'_>) -> Result<T, Error>) -> Result<T, Error> {
-        let (file, at) = (self.file, self.folder.join("catalog.db"));
+        let (files, at) = (self.files, self.folder.join("catalog.db"));
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        // Whoever restores a backup has the lock until that is in its place: what was waiting for it would be lost.
-        if FileIdentity::at(&at).ok() != Some(file) {
+        // Whoever puts another in its place has the lock until that is there: what was waiting for it would be lost.
+        if CatalogFiles::at(&at) != files {
             return Err(Error::conflict("the catalog was replaced while the change waited for it", "try again"));
         }
         let result = change(&transaction)?;
@@ -246,6 +254,15 @@ impl Catalog {
     }
 }
 
+impl Drop for Catalog {
+    fn drop(&mut self) {
+        // The last to close a catalog writes its log into it: never that of a catalog that is no more.
+        if CatalogFiles::at(&self.folder.join("catalog.db")) != self.files {
+            let _ = self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+        }
+    }
+}
+
 impl Snapshot {
     /// True where by `now` the time of a feature has come that was being registered when this was read, or of a user that expires, or of what was replaced.
     pub(crate) fn is_over(&self, now: Timestamp) -> bool {
@@ -253,14 +270,6 @@ impl Snapshot {
         self.features.next_change(self.read_at).is_some_and(|change| change <= now)
             || self.users.iter().filter_map(|(user, _)| user.expires).any(has_come)
             || self.former.iter().any(|former| has_come(former.until))
-    }
-}
-
-impl FileIdentity {
-    /// Of what `path` leads to. The file is not opened: closing it again would take away the locks of this process's connections.
-    fn at(path: &Path) -> io::Result<Self> {
-        let found = fs::metadata(path)?;
-        Ok(FileIdentity(found.dev(), found.ino()))
     }
 }
 

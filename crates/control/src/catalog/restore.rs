@@ -1,31 +1,33 @@
 //! Restoring a backup: it takes the catalog's place whole, or everything stays as it is. A running server notices.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read};
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use rusqlite::Connection;
 use serde::Serialize;
 
 use super::backup::Holds;
+use super::believed::{Believed, no_backup, refuse_unfit};
+use super::identity::beside;
 use super::loosened::loosened;
+use super::unnamed::Unnamed;
 use super::{
-    FileIdentity, Snapshot, WAIT_MAX, check, copies, data_place, holds_nothing, keep_log, log_of, schema, settings,
+    FileIdentity, Snapshot, WAIT_MAX, copies, data_place, holds_nothing, keep_log, log_of, rows, schema, settings,
     share_rows,
 };
-use crate::folder::{self, private_file};
+use crate::folder;
 use crate::{DataFolder, Error, Problem, look_for_problems};
 
 /// Numbers that are left out behind those of the backup: of users and shares that were made since, which the backup does not know. Descriptors of
 /// files may have the SIDs of those users, and nobody else gets them.
 const NUMBERS_LEFT_OUT: i64 = 1000;
-/// How every file of SQLite's begins.
-const SQLITE: &[u8] = b"SQLite format 3\0";
 /// What the catalog that was replaced is kept as.
 const KEPT: &str = "catalog.db.before-restore";
+/// The number in a catalog's header that each restore makes another one: shares with the numbers of those from before may be others. SQLite does not use it,
+/// and in a copy it is the sum of the bytes.
+pub(super) const RESTORATION: &str = "user_version";
 
 /// What a restore came to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -64,7 +66,7 @@ pub fn restore_catalog(data: &Path, file: &Path, agree: &mut dyn FnMut(&[String]
     let file = refuse_unfit(file)?;
     let folder = DataFolder::create(data)?;
     let turn = folder.turn_to_open(WAIT_MAX)?;
-    let staged = Staged::of(&file, &folder)?;
+    let mut staged = Staged::of(&file, &folder)?;
     let current = Current::hold(&folder)?;
     let restored = staged.go_on_from(current.connection().map(Before::read))?;
     let (loosened, is_unknown) = match current.snapshot(&folder) {
@@ -78,120 +80,24 @@ pub fn restore_catalog(data: &Path, file: &Path, agree: &mut dyn FnMut(&[String]
             "look at what it is, and restore with --force if that is meant",
         ));
     }
-    let staged = staged.close()?;
-    // From here on nothing needs room but this.
-    let kept = current.keep(&folder)?;
-    take_place(&staged.0, &folder)?;
-    drop((current, turn));
+    let kept = current.become_that(&mut staged, &folder)?;
+    drop(turn);
     Ok(Restored { file, kept, loosened, is_unknown, ..restored })
 }
 
-/// The file by its whole name. What is no file with something in it that SQLite wrote is refused before anything is made.
-fn refuse_unfit(file: &Path) -> Result<PathBuf, Error> {
-    let whole = fs::canonicalize(file).map_err(|cause| match cause.kind() {
-        ErrorKind::NotFound => Error::missing(format!("there is no file {}", file.display()), "name a backup"),
-        _ => Error::system("look at the backup", file, &cause),
-    })?;
-    let found = fs::metadata(&whole).map_err(|cause| Error::system("look at the backup", file, &cause))?;
-    if !found.is_file() {
-        return Err(no_backup(file, "it is no file"));
-    }
-    let mut beginning = Vec::with_capacity(SQLITE.len());
-    let read = File::open(&whole).and_then(|opened| opened.take(SQLITE.len() as u64).read_to_end(&mut beginning));
-    read.map_err(|cause| Error::system("read the backup", file, &cause))?;
-    if beginning.is_empty() {
-        return Err(no_backup(file, "it is empty"));
-    }
-    if beginning != SQLITE {
-        return Err(no_backup(file, "SQLite did not write it"));
-    }
-    Ok(whole)
-}
-
-fn no_backup(file: &Path, why: &str) -> Error {
-    Error::machine(
-        format!("{} is no backup of a catalog: {why}; nothing is changed", file.display()),
-        "name a file that `multilane backup` has made",
-    )
-}
-
-fn damaged(file: &Path, why: &str) -> Error {
-    Error::machine(
-        format!("the backup {} is cut short or damaged: {why}; nothing is changed", file.display()),
-        "restore another backup",
-    )
-}
-
-/// The catalog of a backup in the data folder, under a name that nobody reads.
+/// A backup, in memory.
 struct Staged {
-    // Closed before its files go.
     connection: Connection,
-    files: StagedFiles,
     schema_of_backup: usize,
     is_without_log: bool,
     data: DataFolder,
 }
 
-/// What there is under that name. It goes, whatever comes of the restore.
-struct StagedFiles(PathBuf);
-
-impl Drop for StagedFiles {
-    fn drop(&mut self) {
-        // What stays is taken away before the next restore.
-        let _ = remove_all(&self.0);
-    }
-}
-
 impl Staged {
-    /// Copies the backup, and looks whether all of it is good. The caller has the turn to open the catalog.
+    /// Reads the backup, and looks whether all of it is good. The caller has the turn to open the catalog.
     fn of(file: &Path, folder: &DataFolder) -> Result<Self, Error> {
-        let path = folder.path().join("catalog.db.restoring");
-        remove_all(&path)?;
-        Self::copied(file, StagedFiles(path), folder)
-    }
-
-    fn copied(file: &Path, files: StagedFiles, folder: &DataFolder) -> Result<Self, Error> {
-        let path = files.0.as_path();
-        let log = beside(file, "-wal");
-        let has_log = !holds_nothing(&log);
-        copy_bytes(file, path)?;
-        if has_log {
-            copy_bytes(&log, &beside(path, "-wal"))?;
-        }
-        if copies::is_altered(path).map_err(|cause| Error::system("read", path, &cause))? {
-            return Err(damaged(file, "its bytes are not those that were written"));
-        }
-        let mut connection = copies::open(path)?;
-        let of_backup = |error: Error| refusal(file, error);
-        let schema_of_backup = schema::version(&connection).map_err(of_backup)?;
-        if schema_of_backup == 0 {
-            return Err(no_backup(file, "it has none of a catalog's tables"));
-        }
-        if schema_of_backup > schema::latest() {
-            return Err(Error::machine(
-                format!(
-                    "the backup {} has schema {schema_of_backup}, and this program knows none above {}; nothing is changed",
-                    file.display(),
-                    schema::latest()
-                ),
-                "restore it with the newer multilane that made it, or one after that",
-            ));
-        }
-        if !has_log {
-            refuse_cut(path, &connection).map_err(of_backup)?;
-        }
-        let mode: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0))?;
-        let is_without_log = mode == "wal" && !has_log;
-        if let Some(damage) = check::damage(&connection).map_err(of_backup)?.into_iter().next() {
-            return Err(damaged(file, &damage));
-        }
-        data_place::tell(&connection, folder.path())?;
-        connection.pragma_update(None, "foreign_keys", true)?;
-        schema::raise(&mut connection).and_then(|()| settings::fill(&mut connection)).map_err(of_backup)?;
-        if let Some(wrong) = check::contents(&connection).into_iter().next() {
-            return Err(damaged(file, wrong.what()));
-        }
-        Ok(Staged { connection, files, schema_of_backup, is_without_log, data: folder.clone() })
+        let Believed { connection, schema_of_backup, is_without_log } = Believed::read(file, folder)?;
+        Ok(Staged { connection, schema_of_backup, is_without_log, data: folder.clone() })
     }
 
     /// Has numbers go on behind all that were ever given, as far as that is known, and says what is different.
@@ -221,28 +127,23 @@ impl Staged {
         })
     }
 
-    /// Has it be as a catalog is that nobody has open, on the disk.
-    fn close(self) -> Result<StagedFiles, Error> {
-        let Staged { connection, files, .. } = self;
-        drop(connection);
-        copies::mark(&files.0, 0)?;
-        let synced = private_file(&files.0).and_then(|file| file.sync_all());
-        synced.map_err(|cause| Error::system("copy the backup to", &files.0, &cause))?;
-        Ok(files)
+    /// Puts it in the place of a catalog that is not there or cannot be read.
+    fn take_place(&mut self, folder: &DataFolder, current: &Current) -> Result<Option<PathBuf>, Error> {
+        let catalog = folder.catalog();
+        let failed = |cause: io::Error| Error::system("put the backup in the place of", &catalog, &cause);
+        let bytes = copies::plain(&mut self.connection)?;
+        let file = Unnamed::write(folder.path(), &bytes).map_err(failed)?;
+        // From here on nothing needs room but this.
+        let kept = current.keep(folder)?;
+        // SQLite would take them for those of the new one. A server that has them open notices that they are gone.
+        for end in ["-wal", "-shm", "-journal"] {
+            remove(&beside(&catalog, end)).map_err(failed)?;
+        }
+        copies::sync_folder(folder.path())?;
+        file.replace(folder.path(), &catalog).map_err(failed)?;
+        copies::sync_folder(folder.path())?;
+        Ok(kept)
     }
-}
-
-/// Has a staged catalog be the catalog. The caller keeps others from changing the one that there is, whose log is empty.
-fn take_place(staged: &Path, folder: &DataFolder) -> Result<(), Error> {
-    let catalog = folder.catalog();
-    let failed = |cause: io::Error| Error::system("put the backup in the place of", &catalog, &cause);
-    // SQLite would take them for those of the new one. Nothing is in the log.
-    for end in ["-wal", "-shm", "-journal"] {
-        remove(&beside(&catalog, end)).map_err(failed)?;
-    }
-    copies::sync_folder(folder.path())?;
-    fs::rename(staged, &catalog).map_err(failed)?;
-    copies::sync_folder(folder.path())
 }
 
 /// What a catalog says of numbers and names, as far as it can be read.
@@ -279,7 +180,7 @@ enum Current {
 }
 
 impl Current {
-    /// Waits for changes that are under way, and has the catalog's log be empty.
+    /// Waits for changes that are under way.
     fn hold(folder: &DataFolder) -> Result<Self, Error> {
         let catalog = folder.catalog();
         if holds_nothing(&catalog) && holds_nothing(&log_of(&catalog)) {
@@ -294,19 +195,28 @@ impl Current {
     }
 
     fn held(catalog: &Path) -> Result<Connection, Error> {
-        let until = Instant::now() + WAIT_MAX;
         let connection = copies::open(catalog)?;
         keep_log(&connection)?;
-        loop {
-            let is_held_up: bool = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
-            connection.execute_batch("BEGIN IMMEDIATE")?;
-            // Somebody may have changed something in between.
-            if holds_nothing(&log_of(catalog)) {
-                return Ok(connection);
-            }
-            connection.execute_batch("ROLLBACK")?;
-            if is_held_up || Instant::now() >= until {
-                return Err(folder::held(catalog));
+        connection.pragma_update(None, "synchronous", "full")?;
+        // Tables are taken away that rows of others lead to, and secrets with them, which are overwritten.
+        connection.pragma_update(None, "foreign_keys", false)?;
+        connection.pragma_update_and_check(None, "secure_delete", true, |_| Ok(()))?;
+        data_place::expect(&connection)?;
+        connection.execute_batch("BEGIN IMMEDIATE")?;
+        Ok(connection)
+    }
+
+    /// Has the catalog be what is staged. It is one change of it, which is made or not: whoever has the catalog open sees the one or the other. Gives where
+    /// what was there before is kept.
+    fn become_that(self, staged: &mut Staged, folder: &DataFolder) -> Result<Option<PathBuf>, Error> {
+        let Current::Sound(connection) = self else { return staged.take_place(folder, &self) };
+        let kept = keep_sound(folder)?;
+        match Self::replaced(&connection, &staged.connection) {
+            Ok(()) => Ok(Some(kept)),
+            Err(error) => {
+                drop(connection);
+                let _ = fs::remove_file(&kept);
+                if error.is_damage() { staged.take_place(folder, &Current::Damaged) } else { Err(error) }
             }
         }
     }
@@ -333,6 +243,17 @@ impl Current {
         Snapshot::read(&memory)
     }
 
+    fn replaced(connection: &Connection, staged: &Connection) -> Result<(), Error> {
+        let restoration: i32 = connection.pragma_query_value(None, RESTORATION, |row| row.get(0))?;
+        rows::replace(connection, staged)?;
+        connection.pragma_update(None, RESTORATION, restoration.wrapping_add(1))?;
+        connection.pragma_update(None, "application_id", 0)?;
+        connection.execute_batch("COMMIT")?;
+        // What was there is gone from the log, too, as soon as nobody reads it.
+        let _ = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        Ok(())
+    }
+
     fn connection(&self) -> Option<&Connection> {
         match self {
             Current::Sound(connection) => Some(connection),
@@ -342,59 +263,29 @@ impl Current {
 
     /// Keeps a copy of it: a backup where it can be read.
     fn keep(&self, folder: &DataFolder) -> Result<Option<PathBuf>, Error> {
-        let catalog = folder.catalog();
-        let bytes = || copies::keep_bytes(&catalog, &log_of(&catalog), folder.path(), KEPT).map(Some);
         match self {
             Current::Nothing => Ok(None),
-            Current::Damaged => bytes(),
-            Current::Sound(_) => {
-                // Not through the one that holds it: SQLite copies nothing from a connection that may change something.
-                let kept = copies::open(&catalog)
-                    .and_then(|reader| keep_log(&reader).map(|()| reader))
-                    .and_then(|reader| copies::keep(&reader, folder.path(), KEPT));
-                match kept {
-                    Err(error) if error.is_damage() => bytes(),
-                    kept => kept.map(Some),
-                }
-            }
+            Current::Damaged => keep_bytes(folder).map(Some),
+            Current::Sound(_) => keep_sound(folder).map(Some),
         }
     }
 }
 
-/// Refuses a file that is not as long as it says. SQLite takes the end of the last page for empty.
-fn refuse_cut(staged: &Path, connection: &Connection) -> Result<(), Error> {
-    let number = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, u32>(0));
-    let wanted = u64::from(number("page_count")?) * u64::from(number("page_size")?);
-    let bytes = fs::metadata(staged).map_err(|cause| Error::system("look at", staged, &cause))?.len();
-    if bytes == wanted {
-        return Ok(());
+/// Keeps a backup of a catalog that can be read.
+fn keep_sound(folder: &DataFolder) -> Result<PathBuf, Error> {
+    // Not through the connection that holds it: SQLite copies nothing from one that may change something.
+    let kept = copies::open(&folder.catalog())
+        .and_then(|reader| keep_log(&reader).map(|()| reader))
+        .and_then(|reader| copies::keep(&reader, folder.path(), KEPT));
+    match kept {
+        Err(error) if error.is_damage() => keep_bytes(folder),
+        kept => kept,
     }
-    Err(Error::machine(format!("it has {bytes} bytes and should have {wanted}"), "restore another backup"))
 }
 
-/// Why a backup cannot be restored that SQLite cannot read, or that says nonsense.
-fn refusal(file: &Path, error: Error) -> Error {
-    if error.is_full() { error } else { damaged(file, error.what()) }
-}
-
-fn copy_bytes(from: &Path, to: &Path) -> Result<(), Error> {
-    let mut source = File::open(from).map_err(|cause| Error::system("read the backup", from, &cause))?;
-    let copied = private_file(to).and_then(|mut out| io::copy(&mut source.by_ref(), &mut out));
-    copied.map(drop).map_err(|cause| Error::system("copy the backup to", to, &cause))
-}
-
-fn beside(path: &Path, end: &str) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(end);
-    name.into()
-}
-
-fn remove_all(path: &Path) -> Result<(), Error> {
-    for end in ["", "-wal", "-shm", "-journal"] {
-        let path = beside(path, end);
-        remove(&path).map_err(|cause| Error::system("take away", &path, &cause))?;
-    }
-    Ok(())
+fn keep_bytes(folder: &DataFolder) -> Result<PathBuf, Error> {
+    let catalog = folder.catalog();
+    copies::keep_bytes(&catalog, &log_of(&catalog), folder.path(), KEPT)
 }
 
 fn remove(path: &Path) -> io::Result<()> {

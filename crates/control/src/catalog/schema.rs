@@ -1,6 +1,8 @@
 //! The catalog's tables, as steps that each raise the schema by one version.
 
-use rusqlite::{Connection, TransactionBehavior};
+use std::collections::BTreeMap;
+
+use rusqlite::{Connection, Row, TransactionBehavior};
 
 use super::data_place;
 use crate::Error;
@@ -186,6 +188,51 @@ pub(super) fn raise_after(
     Ok(transaction.commit()?)
 }
 
+/// Makes all tables as they were after so many steps, in a database that has none.
+pub(super) fn make(connection: &Connection, steps: usize) -> Result<(), Error> {
+    data_place::expect(connection)?;
+    connection.execute_batch("CREATE TABLE migration (version INTEGER PRIMARY KEY) STRICT")?;
+    for (done, step) in STEPS.iter().enumerate().take(steps) {
+        connection.execute_batch(step)?;
+        let done = i64::try_from(done + 1).unwrap_or(i64::MAX);
+        connection.execute("INSERT INTO migration (version) VALUES (?1)", [done])?;
+    }
+    Ok(())
+}
+
+/// What tells the tables of a catalog from those that so many steps make: a trigger, a view, a table or an index that this program never made, or that is
+/// missing. `None` where nothing does.
+pub(super) fn foreign(connection: &Connection, steps: usize) -> Result<Option<String>, Error> {
+    let own = Connection::open_in_memory()?;
+    make(&own, steps)?;
+    let (own, found) = (objects(&own)?, objects(connection)?);
+    let is_other = |(object, made): &(&Object, &Option<String>)| own.get(*object) != Some(*made);
+    if let Some((Object { kind, name, .. }, _)) = found.iter().find(is_other) {
+        return Ok(Some(format!("it has the {} {name:?}, which no multilane made", kind.escape_debug())));
+    }
+    let lost = own.keys().find(|object| !found.contains_key(*object));
+    Ok(lost.map(|Object { kind, name, .. }| format!("it lacks the {kind} {name:?}")))
+}
+
+/// Something that a file has by name.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Object {
+    kind: String,
+    name: String,
+    table: String,
+}
+
+/// All of a file, with how each was made, however that is laid out in lines; nothing is said of what SQLite makes by itself.
+fn objects(connection: &Connection) -> Result<BTreeMap<Object, Option<String>>, Error> {
+    let mut select = connection.prepare("SELECT type, name, tbl_name, sql FROM main.sqlite_schema")?;
+    let object = |row: &Row<'_>| {
+        let made: Option<String> = row.get(3)?;
+        let made = made.map(|made| made.split_whitespace().collect::<Vec<_>>().join(" "));
+        Ok((Object { kind: row.get(0)?, name: row.get(1)?, table: row.get(2)? }, made))
+    };
+    Ok(select.query_map([], object)?.collect::<Result<_, _>>()?)
+}
+
 /// The schema's version; 0 for a file that holds no catalog.
 pub(super) fn version(connection: &Connection) -> Result<usize, Error> {
     if !connection.table_exists(None, "migration")? {
@@ -195,16 +242,6 @@ pub(super) fn version(connection: &Connection) -> Result<usize, Error> {
     usize::try_from(version).map_err(|_| {
         Error::machine(format!("the catalog claims schema {version}"), "it is damaged: restore catalog.db from a copy")
     })
-}
-
-/// For tests: makes a catalog as the program with so many steps did.
-#[cfg(test)]
-pub(super) fn make_older(connection: &Connection, steps: usize) {
-    connection.execute_batch("CREATE TABLE migration (version INTEGER PRIMARY KEY) STRICT").unwrap();
-    for (done, step) in STEPS.iter().enumerate().take(steps) {
-        connection.execute_batch(step).unwrap();
-        connection.execute("INSERT INTO migration (version) VALUES (?1)", [i64::try_from(done + 1).unwrap()]).unwrap();
-    }
 }
 
 #[cfg(test)]

@@ -565,6 +565,45 @@ fn a_catalog_that_another_replaces_is_read_and_so_are_its_changes() {
 }
 
 #[test]
+fn the_log_of_a_catalog_that_is_taken_away_beside_a_server_costs_no_change() {
+    let running = running();
+    running.reload();
+    for end in ["db-wal", "db-shm"] {
+        fs::remove_file(running.folder.catalog().with_extension(end)).unwrap();
+    }
+    add_alice(&mut Catalog::open(&running.folder).unwrap());
+    running.wait_for(has_alice);
+    Catalog::open(&running.folder).unwrap().remove_user(&"alice".parse().unwrap()).unwrap();
+    running.wait_for(|configuration| !has_alice(configuration));
+}
+
+#[test]
+fn a_ram_disk_goes_to_no_other_share_of_the_number_that_it_has_in_a_backup() {
+    let running = running();
+    let mut catalog = Catalog::open(&running.folder).unwrap();
+    catalog.create_share(&ram("fast")).unwrap();
+    let file = running.place.path().join("backup.db");
+    catalog.back_up(&file, crate::Existing::IsKept).unwrap();
+    running.reload();
+    let store =
+        |running: &Running| Arc::downgrade(&running.admin.configurations.lock().last().unwrap().shares[0].store);
+    let before = store(&running);
+    // The backup is of another server, which has another share of this number.
+    let other = rusqlite::Connection::open(&file).unwrap();
+    other
+        .execute_batch(
+            "PRAGMA user_version = 0; UPDATE share SET name = 'else', folded_name = 'ELSE' WHERE name = 'fast'",
+        )
+        .unwrap();
+    drop(other);
+    crate::restore_catalog(running.folder.path(), &file, &mut |_| true).unwrap();
+    running.reload();
+    assert_eq!(running.shares(), ["else", "share"]);
+    assert!(!before.ptr_eq(&store(&running)));
+    drop(catalog);
+}
+
+#[test]
 fn a_ram_disk_goes_to_no_other_share_of_the_number_that_it_has_in_another_catalog() {
     let running = running();
     let mut catalog = Catalog::open(&running.folder).unwrap();
