@@ -15,7 +15,7 @@ use server::admin::{
 use tracing::{info, warn};
 
 use crate::catalog::{
-    self, BusyPolling, Catalog, Dialect, Modes, NewShare, ShareRecord, Snapshot, Source, StoredSettings,
+    self, BusyPolling, Catalog, Dialect, Modes, NewShare, ShareRecord, Snapshot, Source, StoredSettings, sense,
 };
 use crate::catalog_changes;
 use crate::catalog_health::CatalogHealth;
@@ -319,6 +319,10 @@ impl Control {
     }
 
     fn share(&mut self, share: &ShareRecord, snapshot: &Snapshot) -> Option<Share> {
+        if let Some(problem) = sense::of_share(share) {
+            self.problems.push(Problem { share: share.name.clone(), problem, served: false });
+            return None;
+        }
         let account = snapshot.accounts.iter().find(|(account, _)| account.name.as_str() == share.account);
         let caches = account.is_some_and(|(account, _)| account.metadata_caching == MetadataCaching::On);
         let known = self.stores.lock().of(share, caches);
@@ -430,30 +434,43 @@ fn groups(snapshot: &Snapshot) -> Vec<Group> {
         account: group.account.clone(),
         relative_id: group.relative_id,
     };
-    snapshot.groups.iter().map(of).collect()
+    snapshot.groups.iter().filter(|group| sense::of_group(group).is_none()).map(of).collect()
 }
 
-/// Accounts sign in with either key, users with their password.
+/// The groups that a user is in, of those that there are.
+fn groups_of(snapshot: &Snapshot, relative_id: u32) -> Vec<u32> {
+    let of = snapshot.groups_of.get(&relative_id).into_iter().flatten().copied();
+    of.filter(|group| sense::is_relative_id(*group)).collect()
+}
+
+/// Accounts sign in with either key, users with their password. Rows that make no sense are nobody's, and a key that is none lets nobody in.
 fn principals(snapshot: &Snapshot) -> Vec<Principal> {
     let now = Timestamp::now();
     let former = |relative_id: u32| -> Vec<Secret> {
         let of = snapshot.former.iter().filter(|former| former.relative_id == relative_id && former.until > now);
         of.map(|former| former.nt_hash.clone()).collect()
     };
-    let accounts = snapshot.accounts.iter().map(|(account, keys)| Principal {
+    let accounts = snapshot.accounts.iter().filter(|(account, _)| sense::of_account(account).is_none());
+    let accounts = accounts.map(|(account, keys)| Principal {
         name: account.name.clone(),
         account: account.name.clone(),
         kind: PrincipalKind::Account,
         relative_id: account.relative_id,
         // Who replaces a key that many programs have gives them time to learn the new one.
-        secrets: [nt_hash(&keys.key1), nt_hash(&keys.key2)].into_iter().chain(former(account.relative_id)).collect(),
+        secrets: [&keys.key1, &keys.key2]
+            .into_iter()
+            .filter(|key| sense::is_key(key))
+            .map(|key| nt_hash(key))
+            .chain(former(account.relative_id))
+            .collect(),
         former: Vec::new(),
         unix_owner: None,
         groups: Vec::new(),
         standing: Standing::Good,
     });
     // Who is damaged has no password, and is nobody.
-    let users = snapshot.users.iter().filter_map(|(user, hash)| hash.as_ref().map(|hash| (user, hash)));
+    let users = snapshot.users.iter().filter(|(user, _)| sense::of_user(user).is_none());
+    let users = users.filter_map(|(user, hash)| hash.as_ref().map(|hash| (user, hash)));
     let users = users.map(|(user, hash)| Principal {
         name: user.name.clone(),
         account: user.account.clone(),
@@ -462,7 +479,7 @@ fn principals(snapshot: &Snapshot) -> Vec<Principal> {
         secrets: vec![hash.clone()],
         former: former(user.relative_id),
         unix_owner: user.unix_owner,
-        groups: snapshot.groups_of.get(&user.relative_id).cloned().unwrap_or_default(),
+        groups: groups_of(snapshot, user.relative_id),
         standing: user.standing(now),
     });
     accounts.chain(users).collect()
@@ -470,7 +487,7 @@ fn principals(snapshot: &Snapshot) -> Vec<Principal> {
 
 fn settings(stored: &StoredSettings) -> Settings {
     Settings {
-        server_name: stored.server_name.clone().unwrap_or_else(host_label),
+        server_name: stored.server_name.clone().filter(|name| sense::is_server_name(name)).unwrap_or_else(host_label),
         machine_sid: stored.machine_sid,
         server_guid: stored.server_guid,
         dialect_min: stored.dialect_min.revision(),

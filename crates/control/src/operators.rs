@@ -3,6 +3,7 @@
 use secure::PasswordHash;
 
 use crate::KnownCatalog;
+use crate::catalog::{Operator, sense};
 
 /// An operator who has proved to be one. It is another one once the operator is deleted, or has another password.
 #[derive(Clone, PartialEq, Eq)]
@@ -33,7 +34,11 @@ impl KnownCatalog {
     pub fn prove(&self, name: &str, password: &str) -> Option<ProvedOperator> {
         let (known, folded) = (self.snapshot()?, folded_name(name));
         let mut operators = known.operators.iter();
-        let Some((operator, kept)) = operators.find(|(operator, _)| folded_name(&operator.name) == folded) else {
+        let is_asked = |operator: &Operator| folded_name(&operator.name) == folded;
+        // A row that makes no sense is nobody's.
+        let Some((operator, kept)) =
+            operators.find(|(operator, kept)| is_asked(operator) && sense::of_operator(operator, kept).is_none())
+        else {
             PasswordHash::of_nobody().matches(password);
             return None;
         };

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::backup::Holds;
 use super::{
     WAIT_MAX, accounts, believed, copies, data_place, features, groups, holds_nothing, keep_log, log_of, operators,
-    principals, schema, settings, share_rights, share_rows, users,
+    principals, schema, sense, settings, share_rights, share_rows, users,
 };
 use crate::{DataFolder, Error, Problem, look_for_problems};
 
@@ -175,7 +175,17 @@ pub(super) fn damage(connection: &Connection) -> Result<Vec<String>, Error> {
 /// What the tables say that makes no sense. The schema is this program's.
 pub(super) fn contents(connection: &Connection) -> Vec<Error> {
     let damaged_users = users::damages(connection).unwrap_or_else(|error| vec![error]);
-    let others = [
+    let unread: Vec<Error> = damaged_users.into_iter().chain(unread(connection)).collect();
+    if !unread.is_empty() {
+        return unread;
+    }
+    let of_sentence = |sentence| Error::machine(sentence, super::RESTORE);
+    sense::nonsense(connection).map_or_else(|error| vec![error], |found| found.into_iter().map(of_sentence).collect())
+}
+
+/// What in the tables cannot be read.
+fn unread(connection: &Connection) -> Vec<Error> {
+    [
         accounts::all_with_keys(connection).err(),
         operators::all_with_hashes(connection).err(),
         groups::all(connection).err(),
@@ -184,6 +194,8 @@ pub(super) fn contents(connection: &Connection) -> Vec<Error> {
         share_rights::all(connection).err(),
         settings::read(connection).err(),
         features::read(connection).err(),
-    ];
-    damaged_users.into_iter().chain(others.into_iter().flatten()).collect()
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }

@@ -136,6 +136,51 @@ fn what_no_catalog_has_is_neither_restored_nor_let_pass() {
 }
 
 #[test]
+fn rows_that_make_no_sense_are_named_and_not_restored() {
+    for (change, word) in [
+        ("UPDATE account SET key1 = ''", "key"),
+        ("UPDATE account SET key2 = 'not base64'", "key"),
+        ("UPDATE account SET name = 'LOCAL'", "account"),
+        ("UPDATE user SET name = 'al' || char(27) || 'ice'", "user"),
+        ("UPDATE user SET name = printf('%.*c', 4000000, 'x')", ""),
+        ("UPDATE share SET name = 'IPC$', folded_name = 'IPC$' WHERE name = 'fast'", "share"),
+        ("UPDATE share SET name = 'a\\b' WHERE name = 'fast'", "share"),
+        ("UPDATE share SET name = 'a/b' WHERE name = 'fast'", "share"),
+        ("UPDATE share SET name = 'a' || char(27) WHERE name = 'fast'", "share"),
+        ("UPDATE share SET folded_name = 'OTHER' WHERE name = 'fast'", "share"),
+        ("UPDATE share SET comment = printf('%.*c', 4000000, 'x')", ""),
+        ("UPDATE share SET folder = '../elsewhere' WHERE name = 'inside'", "share"),
+        ("UPDATE share SET folder = '' WHERE name = 'inside'", "share"),
+        ("UPDATE share SET folder = 'opens' WHERE name = 'inside'", "share"),
+        (
+            "UPDATE principal SET relative_id = 513 WHERE folded_name = 'ALICE'; UPDATE user SET relative_id = 513",
+            "513",
+        ),
+        ("UPDATE principal SET relative_id = -5 WHERE folded_name = 'ALICE'; UPDATE user SET relative_id = -5", ""),
+        ("UPDATE principal SET folded_name = 'OTHER' WHERE folded_name = 'ALICE'", "user"),
+        ("INSERT INTO principal (folded_name) VALUES ('NOBODY')", "NOBODY"),
+        ("INSERT OR REPLACE INTO setting VALUES ('server_name', 'x' || char(27))", "server"),
+        ("INSERT INTO operator VALUES ('OLGA', 'olga', 4000000000, zeroblob(16), zeroblob(32))", "rounds"),
+        ("INSERT INTO operator VALUES ('A/B', 'a/b', 1, zeroblob(16), zeroblob(32))", "operator"),
+        ("DELETE FROM sqlite_sequence", "number"),
+        ("UPDATE sqlite_sequence SET seq = 1000 WHERE name = 'principal'", "number"),
+        ("UPDATE sqlite_sequence SET seq = 4294967000 WHERE name = 'principal'", "number"),
+        ("UPDATE sqlite_sequence SET seq = 9223372036854775800", "number"),
+    ] {
+        let (place, folder, catalog, file) = backed_up();
+        let elsewhere = place.path().join("elsewhere");
+        let refused = restore(&elsewhere, &changed(&file, change)).unwrap_err();
+        assert!(refused.what().contains(word) && !refused.remedy().is_empty(), "{change}: {refused}");
+        assert!(!refused.to_string().contains('\u{1b}') && refused.to_string().len() < 2000, "{change}");
+        assert!(!elsewhere.join("catalog.db").exists(), "{change}");
+        catalog.connection.execute_batch("PRAGMA foreign_keys = off").unwrap();
+        catalog.connection.execute_batch(change).unwrap();
+        let found = check_catalog(&folder).unwrap();
+        assert!(found.problems.iter().any(|one| one.problem.contains(word)), "{change}: {found:?}");
+    }
+}
+
+#[test]
 fn a_check_does_not_write_a_log_into_the_catalog() {
     let (place, folder, mut catalog, _file) = backed_up();
     let mut reader = Connection::open(folder.catalog()).unwrap();

@@ -11,7 +11,7 @@ use super::{Catalog, Grace, no_account};
 use crate::{AccountName, Error};
 
 /// Bytes of chance in a key.
-const KEY_BYTES: usize = 64;
+pub(super) const KEY_BYTES: usize = 64;
 
 /// The two keys of an account, each 64 bytes in base64 and each a password to sign in with.
 #[derive(Clone, PartialEq, Eq)]

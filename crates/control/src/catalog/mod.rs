@@ -20,6 +20,7 @@ mod provisions;
 mod restore;
 mod rows;
 mod schema;
+pub(crate) mod sense;
 mod settings;
 mod share_rights;
 mod share_rows;

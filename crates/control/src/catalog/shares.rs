@@ -437,7 +437,7 @@ fn ram_has_no_quota() -> Error {
     Error::argument("a RAM disk has no quota", "its size is what --ram said: leave out --quota")
 }
 
-fn check_comment(comment: &str) -> Result<(), Error> {
+pub(super) fn check_comment(comment: &str) -> Result<(), Error> {
     if comment.chars().count() <= COMMENT_MAX && !comment.contains(char::is_control) {
         return Ok(());
     }

@@ -604,6 +604,41 @@ fn a_ram_disk_goes_to_no_other_share_of_the_number_that_it_has_in_a_backup() {
 }
 
 #[test]
+fn rows_that_make_no_sense_are_nobody_and_no_share() {
+    let running = running();
+    let mut catalog = Catalog::open(&running.folder).unwrap();
+    add_alice(&mut catalog);
+    catalog.create_share(&ram("fast")).unwrap();
+    catalog.create_group(&"staff".parse().unwrap(), None).unwrap();
+    catalog.add_members(&"staff".parse().unwrap(), &["alice".parse().unwrap()]).unwrap();
+    running.reload();
+    let last = || running.admin.configurations.lock().last().unwrap().clone();
+    assert!(has_alice(&last()) && last().principals.iter().any(|one| !one.groups.is_empty()));
+    let change = |change: &str| {
+        let connection = rusqlite::Connection::open(running.folder.catalog()).unwrap();
+        connection.execute_batch(&format!("PRAGMA foreign_keys = off; {change}")).unwrap();
+        running.reload();
+    };
+    change(
+        "UPDATE principal SET relative_id = 512 WHERE folded_name = 'STAFF'; UPDATE user_group SET relative_id = 512;
+         UPDATE membership SET user_group = 512",
+    );
+    assert!(
+        has_alice(&last()) && last().groups.is_empty() && last().principals.iter().all(|one| one.groups.is_empty())
+    );
+    change("UPDATE account SET key1 = ''");
+    assert!(last().principals.iter().all(|one| one.secrets.len() == 1), "the other key is one");
+    change("UPDATE principal SET relative_id = 513 WHERE folded_name = 'ALICE'; UPDATE user SET relative_id = 513");
+    assert!(!has_alice(&last()));
+    for name in ["IPC$", "a\\b", "a/b"] {
+        change(&format!("UPDATE share SET name = '{name}' WHERE ram_bytes > 0"));
+        assert_eq!(running.shares(), ["share"], "{name}");
+    }
+    let problems = running.control.as_ref().unwrap().lock().problems().to_vec();
+    assert!(problems.iter().any(|one| one.share == "a/b" && one.problem.contains("name of no share")), "{problems:?}");
+}
+
+#[test]
 fn a_ram_disk_goes_to_no_other_share_of_the_number_that_it_has_in_another_catalog() {
     let running = running();
     let mut catalog = Catalog::open(&running.folder).unwrap();
