@@ -214,6 +214,21 @@ fn what_a_restore_that_was_cut_left_is_gone_once_the_catalog_is_opened() {
     }
 }
 
+#[test]
+fn a_catalog_of_another_version_is_not_replaced_where_its_server_runs() {
+    let (_place, folder, catalog, file) = backed_up();
+    catalog.connection.execute("INSERT INTO migration (version) VALUES (9999)", []).unwrap();
+    drop(catalog);
+    let lock = folder.lock().unwrap();
+    fs::write(folder.path().join("lock"), "1\n").unwrap();
+    let refused = restore(folder.path(), &file).unwrap_err();
+    assert!(refused.what().contains("newer server (process 1)") && refused.remedy().contains("stop"), "{refused}");
+    assert!(check_catalog(&folder).unwrap().problems[0].problem.contains("9999"), "it is left as it was");
+    drop(lock);
+    restore(folder.path(), &file).unwrap();
+    assert_eq!(check_catalog(&folder).unwrap().problems, []);
+}
+
 /// A folder by another name, until it is dropped.
 struct Bound(PathBuf);
 

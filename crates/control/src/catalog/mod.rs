@@ -317,21 +317,31 @@ fn prepare(
 
 /// Keeps a copy of a catalog that an older program has made; gives its path. A server of that program would not understand what the catalog becomes.
 fn keep_before_raising(folder: &DataFolder, schema: usize) -> Result<PathBuf, Error> {
-    let older_server = folder.holder().filter(|holder| holder.process != Some(std::process::id()));
-    if let Some(server) = older_server {
-        let process = server.process.map_or(String::new(), |process| format!(" (process {process})"));
-        return Err(Error::conflict(
-            format!(
-                "an older server{process} runs on {}, whose catalog this program would raise",
-                folder.path().display()
-            ),
-            "restart the server with this version first",
-        ));
-    }
+    refuse_other_server(folder, schema)?;
     // Not through the connection that holds it: SQLite copies nothing from one that changes something.
     let reader = copies::open(&folder.catalog())?;
     keep_log(&reader)?;
     copies::keep(&reader, folder.path(), &format!("catalog.db.schema-{schema}"))
+}
+
+/// Refuses to have a catalog of another schema become one of this program's while the server runs that has made it so.
+fn refuse_other_server(folder: &DataFolder, schema: usize) -> Result<(), Error> {
+    let Some(server) = folder.holder().filter(|holder| holder.process != Some(std::process::id())) else {
+        return Ok(());
+    };
+    let process = server.process.map_or(String::new(), |process| format!(" (process {process})"));
+    let (which, remedy) = if schema > schema::latest() {
+        ("a newer", "stop that server first")
+    } else {
+        ("an older", "restart the server with this version first")
+    };
+    Err(Error::conflict(
+        format!(
+            "{which} server{process} runs on {}, whose catalog this program would make another",
+            folder.path().display()
+        ),
+        remedy,
+    ))
 }
 
 /// The last to close the catalog leaves its log, emptied, and the log's index: to make them anew takes room, which the disk may not have

@@ -14,8 +14,8 @@ use super::identity::beside;
 use super::loosened::loosened;
 use super::unnamed::Unnamed;
 use super::{
-    FileIdentity, Snapshot, WAIT_MAX, copies, data_place, holds_nothing, keep_log, log_of, rows, schema, settings,
-    share_rows,
+    FileIdentity, Snapshot, WAIT_MAX, copies, data_place, holds_nothing, keep_log, log_of, refuse_other_server, rows,
+    schema, settings, share_rows,
 };
 use crate::folder;
 use crate::{DataFolder, Error, Problem, look_for_problems};
@@ -210,6 +210,10 @@ impl Current {
     /// what was there before is kept.
     fn become_that(self, staged: &mut Staged, folder: &DataFolder) -> Result<Option<PathBuf>, Error> {
         let Current::Sound(connection) = self else { return staged.take_place(folder, &self) };
+        let schema = schema::version(&connection).unwrap_or(0);
+        if schema != 0 && schema != schema::latest() {
+            refuse_other_server(folder, schema)?;
+        }
         let kept = keep_sound(folder)?;
         match Self::replaced(&connection, &staged.connection) {
             Ok(()) => Ok(Some(kept)),
