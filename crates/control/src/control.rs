@@ -19,6 +19,7 @@ use crate::catalog::{
 };
 use crate::catalog_changes;
 use crate::catalog_health::CatalogHealth;
+use crate::name::host_label;
 use crate::rates::Limits;
 use crate::serve_option::{ServeOption, SettingView};
 use crate::served_folder::{BeforeTouch, HANGS_AFTER};
@@ -498,14 +499,5 @@ fn settings(stored: &StoredSettings) -> Settings {
         anonymous: stored.anonymous,
         busy_poll: stored.busy_poll.polling(),
         lock: stored.lock(),
-    }
-}
-
-/// The host name's first label, as clients see it.
-pub(crate) fn host_label() -> String {
-    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    match name.split('.').next() {
-        Some(label) if !label.is_empty() => label.to_owned(),
-        Some(_) | None => "multilane".to_owned(),
     }
 }

@@ -99,6 +99,15 @@ impl UserName {
     }
 }
 
+/// The host name's first label, as clients see it.
+pub(crate) fn host_label() -> String {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    match name.split('.').next() {
+        Some(label) if !label.is_empty() => label.to_owned(),
+        Some(_) | None => "multilane".to_owned(),
+    }
+}
+
 /// True for a character that is not shown, or turns the direction of text (Unicode 5.2, 23.2).
 fn is_invisible(c: char) -> bool {
     matches!(c,

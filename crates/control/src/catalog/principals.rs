@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use super::settings;
-use crate::control::host_label;
+use crate::name::host_label;
 use crate::{Error, UserName};
 
 /// The word that stands for everybody where a right is granted. Nobody is called so.

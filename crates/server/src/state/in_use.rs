@@ -9,8 +9,9 @@ use wire::security::access;
 
 use crate::state::open::{Open, Target};
 use crate::state::pipe::{InUse, Looked};
-use crate::state::session::{OpenPlace, Session};
+use crate::state::session::Session;
 use crate::state::shared::Shared;
+use crate::state::walk::{At, Walk};
 
 /// Opens that are taken out of a session's table at a time: its lock is not held for longer.
 const OPENS_AT_A_TIME: usize = 64;
@@ -27,32 +28,6 @@ const LOCKS_TOLD_MAX: usize = 1_000;
 const READ: u32 = 0x1;
 const WRITE: u32 = 0x2;
 const CREATE: u32 = 0x4;
-
-/// Where a walk through what is in use has come to: its next part goes on there.
-#[derive(Debug)]
-pub(crate) struct Walk {
-    /// The account's sessions, in order.
-    sessions: Vec<SessionId>,
-    /// How many opens they had.
-    opens: usize,
-    /// The number of the open that is next, and where it is.
-    next: usize,
-    at: At,
-}
-
-/// The place of an open: its session, and what it comes behind there.
-#[derive(Clone, Copy, Debug, Default)]
-struct At {
-    session: usize,
-    after: Option<OpenPlace>,
-}
-
-impl Walk {
-    /// What is held for it, in bytes.
-    pub(crate) fn held_bytes(&self) -> usize {
-        self.sessions.capacity() * size_of::<SessionId>() + size_of::<Walk>()
-    }
-}
 
 impl Shared {
     /// A walk through all sessions of an account's principals.

@@ -73,4 +73,5 @@ pub(crate) mod unbegun;
 pub(crate) mod unsendable;
 pub(crate) mod untold;
 pub(crate) mod user;
+pub(crate) mod walk;
 pub(crate) mod written;

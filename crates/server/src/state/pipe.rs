@@ -28,10 +28,10 @@ use crate::state::associations::{Association, Associations};
 use crate::state::channel_sequence::ChannelSequence;
 use crate::state::configuration::Configuration;
 use crate::state::in_flight::InFlight;
-use crate::state::in_use::Walk;
 use crate::state::principals::Principals;
 use crate::state::refusal::Refusal;
 use crate::state::user::User;
+use crate::state::walk::Walk;
 
 /// The pipes there are: all speak the same interfaces, whatever is bound.
 const PIPES: [&str; 4] = ["srvsvc", "wkssvc", "lsarpc", "samr"];

@@ -34,6 +34,7 @@ use crate::state::replayed::Replayed;
 use crate::state::session_link::{SessionLink, SessionState};
 use crate::state::tree::Tree;
 use crate::state::user::User;
+use crate::state::walk::OpenPlace;
 
 /// The most tree connects one session holds.
 const TREES_MAX: usize = 4_096;
@@ -99,9 +100,6 @@ struct Opens {
     /// Found by their tree, so that who disconnects one does not go through those of the others.
     by_tree: BTreeSet<(TreeId, OpenId)>,
 }
-
-/// Where an open stands among those of its session.
-pub(crate) type OpenPlace = (TreeId, OpenId);
 
 impl Opens {
     fn insert(&mut self, open: Arc<Open>) {
