@@ -129,7 +129,7 @@ fn misnamed(kind: &str, why: &Error) -> CatalogProblem {
 }
 
 /// Refuses to look at tables that are not the program's own. Of those of a newer program nothing is known.
-fn refuse_foreign(copy: &Connection, schema: usize) -> Result<(), Error> {
+pub(super) fn refuse_foreign(copy: &Connection, schema: usize) -> Result<(), Error> {
     if schema > schema::latest() {
         return Ok(());
     }

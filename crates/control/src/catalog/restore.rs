@@ -9,7 +9,8 @@ use rusqlite::Connection;
 use serde::Serialize;
 
 use super::backup::Holds;
-use super::believed::{Believed, no_backup, refuse_unfit};
+use super::believed::{Believed, guard, no_backup, refuse_unfit};
+use super::check::refuse_foreign;
 use super::identity::beside;
 use super::loosened::loosened;
 use super::unnamed::Unnamed;
@@ -241,6 +242,9 @@ impl Current {
         keep_log(&reader)?;
         let mut memory = Connection::open_in_memory()?;
         copies::copy(&reader, &mut memory)?;
+        // It may be what somebody has changed by hand, and is believed no more than a backup.
+        guard(&mut memory)?;
+        refuse_foreign(&memory, schema::version(&memory)?)?;
         data_place::tell(&memory, folder.path())?;
         schema::raise(&mut memory)?;
         settings::fill(&mut memory)?;
