@@ -723,7 +723,14 @@ fn many_sids_are_looked_up_in_steps() {
 
 #[test]
 fn what_is_in_use_is_looked_through_in_steps() {
-    let town = town();
+    let file = |number: u32| OpenFile {
+        id: number,
+        permissions: 3,
+        locks: 1,
+        path: format!(r"data\older\file{number}"),
+        user: "zoe".into(),
+    };
+    let town = Fake { files: (0..100_000).map(file).collect(), ..town() };
     let mut pipe = Pipe::of(SyntaxId::SRVSVC, &town);
     // Each of its letters is three in upper case.
     let longest = "\u{390}".repeat(1023);
