@@ -30,7 +30,10 @@ channels-max = 8
 busy-poll = \"200us\"
 advertise = \"203.0.113.7,speed=25G,rss\"
 advertise-only = true
+announce = true
 anonymous = \"refused\"
+lock-after = 10
+lock-for = \"1h\"
 metadata-cache = \"1M\"
 metrics = 9445
 otlp = \"http://127.0.0.1:4318\"
@@ -51,7 +54,7 @@ threads = 0x2
         .collect();
     let mut named: Vec<String> = file.entries.iter().map(|entry| entry.id.clone()).collect();
     let lines: Vec<usize> = file.entries.iter().map(|entry| entry.line).collect();
-    assert_eq!(lines, (2..=21).collect::<Vec<_>>());
+    assert_eq!(lines, (2..=24).collect::<Vec<_>>());
     named.sort();
     let mut all = known.clone();
     all.sort();
