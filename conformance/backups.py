@@ -409,8 +409,8 @@ class Keeper:
                 if not possible:
                     continue
                 # The share is everybody's, until somebody may not sign in at all.
-                answers = [self.client(port, (user, password), FILES, "-c", "get nowhere") for password in possible]
-                seen = next((answer for answer in answers if "NT_STATUS_OBJECT_NAME_NOT_FOUND" in answer), answers[0])
+                said = [self.client(port, (user, password), FILES, "-c", "get nowhere") for password in possible]
+                seen = next((answer for answer in said if "NT_STATUS_OBJECT_NAME_NOT_FOUND" in answer), said[0])
                 is_in = "NT_STATUS_OBJECT_NAME_NOT_FOUND" in seen
                 is_told = "NT_STATUS_ACCOUNT_DISABLED" in seen or "NT_STATUS_LOGON_FAILURE" in seen
                 expect(is_in if about["standing"] == "good" else is_told, f"{user}, who is {about['standing']}: {seen[-400:]}")
