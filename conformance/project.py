@@ -37,7 +37,7 @@ MAKEFILE = """all: app app-link
 app: src/main.o
 \t$(CC) -o $@ $^
 src/main.o: current include/greeting.h
-\t$(CC) -Iinclude -x c -c -o $@ current
+\t$(CC) -I include -x c -c -o $@ current
 app-link: app
 \tln -sf app $@
 clean:
