@@ -125,7 +125,7 @@ def one_at_a_time(report):
 
 def signing(report):
     with server({SHARE: []}, core=1) as one, loaded(one, Load(SHARE, block="1M", depth=4, is_signed=True), cores=(0,)):
-        says(named(report, one, "protection"), "Signing with AES-GMAC", "of what the shards compute")
+        says(named(report, one, "protection"), "Signing with AES-", "of what the shards compute")
 
 
 def sealing(report):
