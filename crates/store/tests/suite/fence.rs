@@ -218,8 +218,12 @@ fn a_link_swapped_in_never_leads_outside() {
         for round in 0..ROUNDS {
             let name = if round % 2 == 0 { "inside\\file" } else { "INSIDE\\File" };
             if let Ok((node, _)) = disk.find_for(name, Use::Read) {
-                assert_eq!(read_all(&*node), b"inside!");
-                read += 1;
+                // Where a link is found in its place when its data is wanted, that is refused.
+                let mut bytes = [0; 7];
+                if node.read_at(&mut bytes, 0).is_ok() {
+                    assert_eq!(&bytes, b"inside!");
+                    read += 1;
+                }
             }
             let made = disk.store.create(&path(&format!("inside\\new{round}")), new(Kind::File));
             if made.is_ok() {
