@@ -361,15 +361,7 @@ def streams(tree):
             same(b"base content", file.read(0, 100))
             expect(file.end_of_file == 12, f"{file.end_of_file} bytes")
     with lines.check("FileStreamInformation lists the streams with their sizes"), opened(tree, "base") as file:
-        raw = query_bytes(file, FileInformationClass.FILE_STREAM_INFORMATION)
-        seen = {}
-        while raw:
-            entry = FileStreamInformation()
-            entry.unpack(raw)
-            seen[entry["stream_name"].get_value()] = entry["stream_size"].get_value()
-            step = entry["next_entry_offset"].get_value()
-            raw = raw[step:] if step else b""
-        same({"::$DATA": 12, ":notes:$DATA": 14}, seen)
+        same({"::$DATA": 12, ":notes:$DATA": 14}, stream_sizes(file))
     with lines.check("a stream is deleted without its file"):
         create(tree, "base:notes", options=CreateOptions.FILE_DELETE_ON_CLOSE).close()
         with raises(ObjectNameNotFound):
@@ -586,6 +578,18 @@ def write_all(file, data, chunk=65536):
 
 def read_all(file, length, chunk=65536):
     return b"".join(file.read(offset, min(chunk, length - offset)) for offset in range(0, length, chunk))
+
+
+def stream_sizes(file):
+    """The sizes of a file's streams, by their names."""
+    raw, seen = query_bytes(file, FileInformationClass.FILE_STREAM_INFORMATION), {}
+    while raw:
+        entry = FileStreamInformation()
+        entry.unpack(raw)
+        seen[entry["stream_name"].get_value()] = entry["stream_size"].get_value()
+        step = entry["next_entry_offset"].get_value()
+        raw = raw[step:] if step else b""
+    return seen
 
 
 def query_bytes(file, information_class, output_bytes=65536):

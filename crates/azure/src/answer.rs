@@ -122,6 +122,13 @@ pub(crate) fn set(answer: &mut Answer, name: &str, value: &str) {
     }
 }
 
+/// An answer without a body that tells of a file or directory.
+pub(crate) fn of_facts(status: StatusCode, facts: &Facts) -> Answer {
+    let mut answer = empty(status);
+    set_facts(&mut answer, facts);
+    answer
+}
+
 /// The headers that tell of a file or directory.
 pub(crate) fn set_facts(answer: &mut Answer, facts: &Facts) {
     set(answer, LAST_MODIFIED.as_str(), &http_date(timestamp(facts.written)));

@@ -161,8 +161,7 @@ impl Front {
         let host = parts.headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default().to_owned();
         let query = Query::parse(parts.uri.query().unwrap_or_default())?;
         let catalog = &self.service.catalog;
-        let is_account = |name: &str| catalog.keys(name).is_some();
-        let target = Target::parse(&host, parts.uri.path(), is_account)?;
+        let target = Target::parse(&host, parts.uri.path(), |name| catalog.has_account(name))?;
         let keys = catalog.keys(&target.account);
         // Nothing is read of the body for who has proved nothing.
         let by = shared_key::verify(&parts, &query, &target.account, keys.as_ref(), Timestamp::now())?;

@@ -29,6 +29,18 @@ impl KnownCatalog {
         snapshot.accounts.iter().find(|(known, _)| known.name == account).map(|(_, keys)| keys.clone())
     }
 
+    /// True where there is an account of that name.
+    pub fn has_account(&self, account: &str) -> bool {
+        self.snapshot().is_some_and(|known| known.accounts.iter().any(|(known, _)| known.name == account))
+    }
+
+    /// A share of an account, if it has one of that name in any case.
+    pub fn share_of(&self, account: &str, name: &str) -> Option<ShareRecord> {
+        let snapshot = self.snapshot()?;
+        let is_it = |share: &&ShareRecord| share.account == account && share.name.eq_ignore_ascii_case(name);
+        snapshot.shares.iter().find(is_it).cloned()
+    }
+
     /// The shares, by name.
     pub fn shares(&self) -> Vec<ShareRecord> {
         self.snapshot().iter().flat_map(|known| &known.shares).cloned().collect()

@@ -107,7 +107,7 @@ pub(crate) fn run(path: &Path, command: &UserCommand, output: Output) -> Result<
         }
         UserCommand::Passwd { name, grace, password_stdin } => {
             // Nobody types a password twice for somebody who is not there.
-            catalog.user(name)?;
+            let user = catalog.user(name)?;
             let password = password::read(*password_stdin)?;
             let sessions = Sessions::of(&folder, name);
             catalog.set_password(name, &password, *grace)?;
@@ -117,16 +117,16 @@ pub(crate) fn run(path: &Path, command: &UserCommand, output: Output) -> Result<
                 Some(until) => format!("sessions that the old one began go on until {until}"),
                 None => sessions.ended(),
             };
-            let user = told.whole(&mut catalog, name, &locked(&folder))?;
+            let user = told.whole(&catalog, user, &locked(&folder))?;
             output.print(&Changed { user, sessions_until: until }, |changed| {
                 format!("{}: has another password; {went}\n", changed.user.user.name)
             })
         }
         UserCommand::Disable { name } => {
             let sessions = Sessions::of(&folder, name);
-            catalog.update_user(name, &UserChanges { disabled: Some(true), ..UserChanges::default() })?;
+            let user = catalog.update_user(name, &UserChanges { disabled: Some(true), ..UserChanges::default() })?;
             data::reload(&folder)?;
-            told.changed(&folder, &mut catalog, name, &format!("disabled; {}", sessions.ended()))
+            told.changed(&folder, &catalog, user, &format!("disabled; {}", sessions.ended()))
         }
         UserCommand::Enable { name } => {
             let changes = UserChanges { disabled: Some(false), ..UserChanges::default() };
@@ -138,7 +138,7 @@ pub(crate) fn run(path: &Path, command: &UserCommand, output: Output) -> Result<
                 _ => "enabled".to_owned(),
             };
             data::reload(&folder)?;
-            told.changed(&folder, &mut catalog, name, &how)
+            told.changed(&folder, &catalog, user, &how)
         }
         UserCommand::Unlock { name } => {
             let request = Request::UnlockUser { relative_id: catalog.user(name)?.relative_id };
@@ -155,7 +155,7 @@ pub(crate) fn run(path: &Path, command: &UserCommand, output: Output) -> Result<
                 ));
             }
             let changes = UserChanges { unix_owner: Some(*owner), ..UserChanges::default() };
-            catalog.update_user(name, &changes)?;
+            let user = catalog.update_user(name, &changes)?;
             if owner.is_some_and(|owner| !owner.can_be_given_files()) {
                 eprintln!(
                     "warning: a server that runs as you do now may not give files away: run it as root, or with CAP_CHOWN; \
@@ -167,27 +167,27 @@ pub(crate) fn run(path: &Path, command: &UserCommand, output: Output) -> Result<
                 |owner| format!("new files are those of user {} and group {} of this machine", owner.uid, owner.gid),
             );
             data::reload(&folder)?;
-            told.changed(&folder, &mut catalog, name, &how)
+            told.changed(&folder, &catalog, user, &how)
         }
         UserCommand::Expire { name, at } => {
             let sessions = Sessions::of(&folder, name);
-            catalog.update_user(name, &UserChanges { expires: Some(at.0), ..UserChanges::default() })?;
+            let user = catalog.update_user(name, &UserChanges { expires: Some(at.0), ..UserChanges::default() })?;
             data::reload(&folder)?;
             let how = match at.0 {
                 None => "no longer expires".to_owned(),
                 Some(at) if at <= Timestamp::now() => format!("has expired at {at}; {}", sessions.ended()),
                 Some(at) => format!("may sign in until {at}"),
             };
-            told.changed(&folder, &mut catalog, name, &how)
+            told.changed(&folder, &catalog, user, &how)
         }
         UserCommand::Rename { name, to } => {
             let sessions = Sessions::of(&folder, name);
-            catalog.update_user(name, &UserChanges { name: Some(to.clone()), ..UserChanges::default() })?;
+            let user = catalog.update_user(name, &UserChanges { name: Some(to.clone()), ..UserChanges::default() })?;
             data::reload(&folder)?;
-            told.changed(&folder, &mut catalog, to, &format!("was {name}; the SID stays; {}", sessions.ended()))
+            told.changed(&folder, &catalog, user, &format!("was {name}; the SID stays; {}", sessions.ended()))
         }
         UserCommand::Show { name } => {
-            let whole = told.whole(&mut catalog, name, &locked(&folder))?;
+            let whole = told.whole(&catalog, catalog.user(name)?, &locked(&folder))?;
             output.print(&whole, description)
         }
         UserCommand::List => {
@@ -197,7 +197,7 @@ pub(crate) fn run(path: &Path, command: &UserCommand, output: Output) -> Result<
         }
         UserCommand::Delete { name, force } => {
             if !force {
-                let whole = told.whole(&mut catalog, name, &Locked::new())?;
+                let whole = told.whole(&catalog, catalog.user(name)?, &Locked::new())?;
                 agree_to_delete(&whole, &catalog.granted_to(name)?)?;
             }
             catalog.remove_user(name)?;
@@ -215,15 +215,14 @@ struct Told {
 
 impl Told {
     /// Says how a user that was changed is now.
-    fn changed(&self, folder: &DataFolder, catalog: &mut Catalog, name: &UserName, how: &str) -> Result<(), Error> {
-        let whole = self.whole(catalog, name, &locked(folder))?;
+    fn changed(&self, folder: &DataFolder, catalog: &Catalog, user: User, how: &str) -> Result<(), Error> {
+        let whole = self.whole(catalog, user, &locked(folder))?;
         self.output.print(&whole, |whole| format!("{}: {how}\n", whole.user.name))
     }
 
-    fn whole(&self, catalog: &mut Catalog, name: &UserName, locked: &Locked) -> Result<Whole, Error> {
-        let user = catalog.user(name)?;
+    fn whole(&self, catalog: &Catalog, user: User, locked: &Locked) -> Result<Whole, Error> {
         let groups = catalog.groups_of(&user)?;
-        let shares = catalog.shares_of(name)?;
+        let shares = catalog.shares_of(&user)?;
         let shares = shares.into_iter().map(|(share, right)| OnShare { share, right: right.name() });
         Ok(Whole { user: self.shown(user, locked), groups, shares: shares.collect() })
     }

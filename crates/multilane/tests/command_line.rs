@@ -1,6 +1,8 @@
 //! The built program as an operator and a script see it.
 
 mod place;
+#[allow(dead_code)]
+mod started;
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,6 +16,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::place::Place;
+use crate::started::started_at;
 
 /// Longer than anything takes that a test waits for.
 const AN_AGE: Duration = Duration::from_secs(60);
@@ -239,17 +242,9 @@ fn address_in_use_is_said() {
 #[test]
 fn localhost_is_a_place_to_listen_and_no_other_name_is() {
     let place = Place::new();
-    let mut child = place
-        .command(&["serve", "--json", "--listen", "localhost:0"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut ready = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
+    let (mut child, ready) = started_at(&place, "localhost:0", &[], Stdio::null());
     child.kill().unwrap();
     child.wait().unwrap();
-    let ready: Value = serde_json::from_str(&ready).unwrap();
     assert!(ready["listen"][0].as_str().unwrap().starts_with("127.0.0.1:"), "{ready}");
     for wrong in ["nas:4450", "localhost", "localhost:", "localhost:70000", "localhost:x"] {
         assert!(place.refused(&["serve", "--listen", wrong], 2).contains("is no place to listen"), "{wrong}");

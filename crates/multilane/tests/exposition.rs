@@ -6,9 +6,9 @@ mod started;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -173,15 +173,7 @@ fn the_address_is_shown_and_a_taken_one_is_refused() {
 #[test]
 fn without_the_option_nothing_listens_and_nothing_is_shown() {
     let place = Place::new();
-    let mut child = place
-        .command(&["serve", "--json", "--listen", "127.0.0.1:0"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut ready = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
-    let ready: Value = serde_json::from_str(&ready).unwrap();
+    let (mut child, ready) = started(&place, &[]);
     let (status, text) = (place.json(&["status"]), place.done(&["status"]));
     child.kill().unwrap();
     child.wait().unwrap();

@@ -5,34 +5,25 @@ use hyper::StatusCode;
 use serde::Serialize;
 
 use super::{Ask, Service, accepted};
-use crate::answer::{Answer, attributes, empty, etag, http_date, precise, set_facts, timestamp, xml};
+use crate::answer::{Answer, attributes, etag, http_date, of_facts, precise, timestamp, xml};
 use crate::failure::{Code, Failure};
 
 /// Entries of one answer, at most.
 const ENTRIES_MAX: usize = 5000;
 
-/// How a directory is opened to be looked at.
-const LOOK: OpenOptions = OpenOptions {
-    access: Access::Attributes,
-    disposition: Disposition::Open,
-    directory: Some(true),
-    sharing: client::Sharing::Everything,
-    durable: false,
-    link_itself: false,
-    write_through: false,
-    unbuffered: false,
-    scan: client::Scan::Unknown,
-};
-
 /// Create Directory.
 pub(super) async fn create(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
     let tree = service.tree(ask).await?;
-    let made = tree.open(&ask.target.path(), OpenOptions { disposition: Disposition::Create, ..LOOK }).await?;
+    let options = OpenOptions {
+        access: Access::Attributes,
+        disposition: Disposition::Create,
+        directory: Some(true),
+        ..OpenOptions::default()
+    };
+    let made = tree.open(&ask.target.path(), options).await?;
     let facts = made.facts();
     made.close().await?;
-    let mut answer = empty(StatusCode::CREATED);
-    set_facts(&mut answer, &facts);
-    Ok(answer)
+    Ok(of_facts(StatusCode::CREATED, &facts))
 }
 
 /// Get Directory Properties.
@@ -42,9 +33,7 @@ pub(super) async fn properties(service: &Service, ask: &Ask) -> Result<Answer, F
     if !facts.is_directory() {
         return Err(Failure::new(Code::ResourceTypeMismatch, "It is a file."));
     }
-    let mut answer = empty(StatusCode::OK);
-    set_facts(&mut answer, &facts);
-    Ok(answer)
+    Ok(of_facts(StatusCode::OK, &facts))
 }
 
 /// Delete Directory.

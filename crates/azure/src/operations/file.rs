@@ -10,7 +10,7 @@ use tokio::sync::mpsc::{Sender, channel};
 
 use super::directory::remove;
 use super::{Ask, Service, accepted};
-use crate::answer::{Answer, Piecewise, empty, set, set_facts};
+use crate::answer::{Answer, Piecewise, empty, of_facts, set, set_facts};
 use crate::failure::{Code, Failure};
 use crate::target::Target;
 
@@ -23,19 +23,6 @@ const PIECE_BYTES: u64 = 1 << 20;
 const PIECES_AHEAD: usize = 4;
 /// What a cleared range is written with.
 const ZEROS: &[u8] = &[0; 1 << 20];
-
-const TO_READ: OpenOptions = OpenOptions {
-    access: Access::Read,
-    disposition: Disposition::Open,
-    directory: Some(false),
-    sharing: client::Sharing::Everything,
-    durable: false,
-    link_itself: false,
-    write_through: false,
-    unbuffered: false,
-    scan: client::Scan::Unknown,
-};
-const TO_WRITE: OpenOptions = OpenOptions { access: Access::Write, ..TO_READ };
 
 /// Create File. One that exists is made anew.
 pub(super) async fn create(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
@@ -52,7 +39,7 @@ pub(super) async fn create(service: &Service, ask: &Ask) -> Result<Answer, Failu
         return Err(Failure::new(Code::RequestBodyTooLarge, "The body is longer than the file, or than 4 MiB."));
     }
     let tree = service.tree(ask).await?;
-    let options = OpenOptions { disposition: Disposition::Overwrite, ..TO_WRITE };
+    let options = OpenOptions { disposition: Disposition::Overwrite, ..of_file(Access::Write) };
     let facts = with(&tree, &ask.target.path(), options, async |file| {
         file.set_length(length).await?;
         if !ask.body.is_empty() {
@@ -61,9 +48,7 @@ pub(super) async fn create(service: &Service, ask: &Ask) -> Result<Answer, Failu
         Ok(())
     })
     .await?;
-    let mut answer = empty(StatusCode::CREATED);
-    set_facts(&mut answer, &facts);
-    Ok(answer)
+    Ok(of_facts(StatusCode::CREATED, &facts))
 }
 
 /// Put Range: writes, or clears.
@@ -79,7 +64,7 @@ pub(super) async fn put_range(service: &Service, ask: &Ask) -> Result<Answer, Fa
         return Err(Failure::header("x-ms-range", "as many bytes as the body has"));
     }
     let tree = service.tree(ask).await?;
-    let facts = with(&tree, &ask.target.path(), TO_WRITE, async |file| {
+    let facts = with(&tree, &ask.target.path(), of_file(Access::Write), async |file| {
         if range.end > file.facts_now().await?.end_of_file {
             return Err(Failure::new(Code::InvalidRange, "The range ends behind the file."));
         }
@@ -90,9 +75,7 @@ pub(super) async fn put_range(service: &Service, ask: &Ask) -> Result<Answer, Fa
         clear(file, range.clone()).await
     })
     .await?;
-    let mut answer = empty(StatusCode::CREATED);
-    set_facts(&mut answer, &facts);
-    Ok(answer)
+    Ok(of_facts(StatusCode::CREATED, &facts))
 }
 
 async fn clear(file: &File, mut range: Range<u64>) -> Result<(), Failure> {
@@ -108,7 +91,7 @@ async fn clear(file: &File, mut range: Range<u64>) -> Result<(), Failure> {
 pub(super) async fn set_properties(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
     let length = ask.number("x-ms-content-length")?;
     let tree = service.tree(ask).await?;
-    let facts = with(&tree, &ask.target.path(), TO_WRITE, async |file| match length {
+    let facts = with(&tree, &ask.target.path(), of_file(Access::Write), async |file| match length {
         Some(length) if length > LENGTH_MAX => {
             Err(Failure::new(Code::OutOfRangeInput, format!("A file has at most {LENGTH_MAX} bytes.")))
         }
@@ -116,9 +99,7 @@ pub(super) async fn set_properties(service: &Service, ask: &Ask) -> Result<Answe
         None => Ok(()),
     })
     .await?;
-    let mut answer = empty(StatusCode::OK);
-    set_facts(&mut answer, &facts);
-    Ok(answer)
+    Ok(of_facts(StatusCode::OK, &facts))
 }
 
 /// Get File Properties.
@@ -139,7 +120,7 @@ pub(super) async fn properties(service: &Service, ask: &Ask) -> Result<Answer, F
 /// Get File.
 pub(super) async fn get(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
     let tree = service.tree(ask).await?;
-    let file = tree.open(&ask.target.path(), TO_READ).await?;
+    let file = tree.open(&ask.target.path(), of_file(Access::Read)).await?;
     let facts = file.facts();
     let range = match ask.range_of(facts.end_of_file) {
         Ok(range) => range,
@@ -200,9 +181,12 @@ pub(super) async fn rename(service: &Service, ask: &Ask) -> Result<Answer, Failu
     let tree = service.tree(ask).await?;
     tree.rename(&from.path(), &ask.target.path(), is_true("x-ms-file-rename-replace-if-exists")).await?;
     let facts = tree.facts(&ask.target.path()).await?;
-    let mut answer = empty(StatusCode::OK);
-    set_facts(&mut answer, &facts);
-    Ok(answer)
+    Ok(of_facts(StatusCode::OK, &facts))
+}
+
+/// How a file, and nothing else, is opened.
+fn of_file(access: Access) -> OpenOptions {
+    OpenOptions { access, directory: Some(false), ..OpenOptions::default() }
 }
 
 /// Opens a file, works with it, and closes it whatever came of that. Gives what the file is then.

@@ -110,8 +110,7 @@ impl Service {
     /// The share that is asked for, if it is one of the account's.
     fn record(&self, ask: &Ask) -> Result<ShareRecord, Failure> {
         let name = ask.target.share.as_deref().unwrap_or_default();
-        let is_it = |share: &ShareRecord| share.account == ask.by.account() && share.name.eq_ignore_ascii_case(name);
-        self.catalog.shares().into_iter().find(is_it).ok_or_else(|| Failure::no_share(name))
+        self.catalog.share_of(ask.by.account(), name).ok_or_else(|| Failure::no_share(name))
     }
 
     /// The same, to work with its files.

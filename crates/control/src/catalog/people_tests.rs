@@ -305,7 +305,7 @@ fn a_renamed_group_keeps_its_rights_and_a_user_has_the_greatest_of_all() {
     assert_eq!(catalog.granted_to(&crew).unwrap(), [("files".to_owned(), ShareRight::Change)]);
     assert_eq!(catalog.granted_to(&alice).unwrap(), [("files".to_owned(), ShareRight::Read)]);
     let on_share = |catalog: &Catalog| {
-        let shares = catalog.shares_of(&alice).unwrap();
+        let shares = catalog.shares_of(&catalog.user(&alice).unwrap()).unwrap();
         shares.into_iter().find(|(name, _)| name == "files").map(|(_, right)| right)
     };
     assert_eq!(on_share(&catalog), Some(ShareRight::Change));

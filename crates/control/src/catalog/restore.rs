@@ -240,8 +240,7 @@ impl Current {
         // Not through the one that holds it: SQLite copies nothing from a connection that may change something.
         let reader = copies::open(&folder.catalog())?;
         keep_log(&reader)?;
-        let mut memory = Connection::open_in_memory()?;
-        copies::copy(&reader, &mut memory)?;
+        let mut memory = copies::in_memory(&reader)?;
         // It may be what somebody has changed by hand, and is believed no more than a backup.
         guard(&mut memory)?;
         refuse_foreign(&memory, schema::version(&memory)?)?;

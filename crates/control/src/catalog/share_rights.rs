@@ -8,7 +8,7 @@ use server::admin::{ShareRight, ShareRights};
 use super::principals::{self, Kind};
 use super::settings::wrong_in;
 use super::{Catalog, groups, share_rows, shares};
-use crate::{Error, ShareName, UserName};
+use crate::{Error, ShareName, User, UserName};
 
 /// Rights on one server.
 const RIGHTS_MAX: i64 = 100_000;
@@ -96,8 +96,8 @@ impl Catalog {
     }
 
     /// The shares that a user may connect to, by name, each with what the user may do there at most: by a right of its own, of its groups, or of everyone.
-    pub fn shares_of(&self, name: &UserName) -> Result<Vec<(String, ShareRight)>, Error> {
-        let (user, rights) = (self.user(name)?, all(&self.connection)?);
+    pub fn shares_of(&self, user: &User) -> Result<Vec<(String, ShareRight)>, Error> {
+        let rights = all(&self.connection)?;
         let groups = groups::memberships(&self.connection)?.remove(&user.relative_id).unwrap_or_default();
         let right_on = |share: &shares::ShareRecord| {
             rights.get(&share.id)?.of(std::iter::once(user.relative_id).chain(groups.iter().copied()))

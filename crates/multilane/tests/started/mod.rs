@@ -15,7 +15,12 @@ pub(crate) fn started(place: &Place, words: &[&str]) -> (Child, Value) {
 /// The same, with its log.
 #[allow(dead_code)]
 pub(crate) fn started_logging(place: &Place, words: &[&str], log: Stdio) -> (Child, Value) {
-    let mut command = place.command(&[&["serve", "--json", "--listen", "127.0.0.1:0"], words].concat());
+    started_at(place, "127.0.0.1:0", words, log)
+}
+
+/// The same at an address.
+pub(crate) fn started_at(place: &Place, address: &str, words: &[&str], log: Stdio) -> (Child, Value) {
+    let mut command = place.command(&[&["serve", "--json", "--listen", address], words].concat());
     let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
     let mut ready = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();

@@ -8,7 +8,7 @@ use store::{Error, Identity, RamStore, Resolved, SharePath, Store, Use, Waits};
 use tokio::task::LocalSet;
 use wire::command::close::CloseRequest;
 use wire::command::create::{CreateDisposition, CreateOptions, CreateRequest};
-use wire::command::ioctl::{CtlCode, IoctlFlags, IoctlRequest, IoctlResponse};
+use wire::command::ioctl::{CtlCode, IoctlResponse};
 use wire::command::negotiate::Capabilities;
 use wire::command::query_info::{InfoType, QueryInfoRequest, QueryInfoResponse};
 use wire::command::set_info::SetInfoRequest;
@@ -22,7 +22,7 @@ use wire::security::SecurityInformation;
 use wire::status::Status;
 
 use crate::state::configuration::Signing;
-use crate::tests::testing::{Answer, Peer, Terms, server_with};
+use crate::tests::testing::{Peer, Terms, server_with};
 
 /// A share whose store tells what is to be durable.
 struct Disk {
@@ -95,18 +95,6 @@ async fn create(peer: &mut Peer, name: &str, edit: impl for<'a> FnOnce(&mut Crea
     answer.file_id()
 }
 
-async fn ioctl(peer: &mut Peer, file_id: FileId, ctl_code: CtlCode, input: &[u8]) -> Answer {
-    let request = IoctlRequest {
-        ctl_code,
-        file_id,
-        max_output_response: 4_096,
-        flags: IoctlFlags::IS_FSCTL,
-        input,
-        ..IoctlRequest::default()
-    };
-    peer.ask(Command::IOCTL, |body| request.encode(body)).await
-}
-
 async fn security(peer: &mut Peer, file_id: FileId) -> Status {
     let which = SecurityInformation::DACL.0;
     let query = QueryInfoRequest {
@@ -148,7 +136,7 @@ fn changes() -> Vec<(FileClass, Vec<u8>)> {
 
 /// Control codes that change the data of `target`, with what they take.
 async fn controls(peer: &mut Peer, source: FileId) -> Vec<(CtlCode, Vec<u8>)> {
-    let answer = ioctl(peer, source, CtlCode::SRV_REQUEST_RESUME_KEY, &[]).await;
+    let answer = peer.ioctl(CtlCode::SRV_REQUEST_RESUME_KEY, source, &[], 4_096).await;
     let key = ResumeKey::decode(IoctlResponse::decode(&answer.message).unwrap().output).unwrap().key;
     let chunk = Chunk { source_offset: 0, target_offset: 0, length: 4_096 };
     let copy = encoded(|input| CopyChunks::encode(&key, &[chunk], input));
@@ -177,7 +165,7 @@ fn what_is_changed_on_a_continuously_available_share_is_on_the_disk() {
         assert_eq!(security(&mut peer, file).await, Status::SUCCESS);
         disk.expect("its descriptor", &["from\\a"]);
         for (code, input) in controls(&mut peer, source).await {
-            assert_eq!(ioctl(&mut peer, file, code, &input).await.status(), Status::SUCCESS, "{code:?}");
+            assert_eq!(peer.ioctl(code, file, &input, 4_096).await.status(), Status::SUCCESS, "{code:?}");
             disk.expect(&format!("{code:?}"), &["from\\a"]);
         }
     });
@@ -234,7 +222,7 @@ fn what_cannot_be_kept_on_a_continuously_available_share_is_not_answered_for() {
             assert_eq!(peer.set(file, class, &buffer).await, Status::UNEXPECTED_IO_ERROR, "{class:?}");
         }
         for (code, input) in controls {
-            assert_eq!(ioctl(&mut peer, file, code, &input).await.status(), Status::UNEXPECTED_IO_ERROR, "{code:?}");
+            assert_eq!(peer.ioctl(code, file, &input, 4_096).await.status(), Status::UNEXPECTED_IO_ERROR, "{code:?}");
         }
         *disk.bad.lock() = Some(disk.identity("to"));
         let moved = encoded(|buffer| Rename::encode("to\\moved", false, buffer));
@@ -262,12 +250,12 @@ fn what_is_changed_through_an_open_that_writes_through_is_on_the_disk() {
             disk.expect(&format!("{class:?}"), &["from\\a"]);
         }
         for (code, input) in controls(&mut peer, source).await {
-            assert_eq!(ioctl(&mut peer, file, code, &input).await.status(), Status::SUCCESS, "{code:?}");
+            assert_eq!(peer.ioctl(code, file, &input, 4_096).await.status(), Status::SUCCESS, "{code:?}");
             disk.expect(&format!("{code:?}"), &["from\\a"]);
         }
         *disk.bad.lock() = Some(disk.identity("from\\a"));
         for (code, input) in controls(&mut peer, source).await {
-            assert_eq!(ioctl(&mut peer, file, code, &input).await.status(), Status::UNEXPECTED_IO_ERROR, "{code:?}");
+            assert_eq!(peer.ioctl(code, file, &input, 4_096).await.status(), Status::UNEXPECTED_IO_ERROR, "{code:?}");
         }
     });
 }
@@ -282,7 +270,7 @@ fn other_shares_wait_for_the_disk_where_they_are_asked_to() {
             assert_eq!(peer.set(file, class, &buffer).await, Status::SUCCESS, "{class:?}");
         }
         for (code, input) in controls(&mut peer, source).await {
-            assert_eq!(ioctl(&mut peer, file, code, &input).await.status(), Status::SUCCESS, "{code:?}");
+            assert_eq!(peer.ioctl(code, file, &input, 4_096).await.status(), Status::SUCCESS, "{code:?}");
         }
         let made = create(&mut peer, "from\\made", |_| {}).await;
         let moved = encoded(|buffer| Rename::encode("to\\moved", false, buffer));

@@ -362,8 +362,8 @@ impl Session {
             let share = configuration.shares.iter().find(|share| *share.name == *tree.share);
             let is_reached = |tree: &Tree| hosts.is_empty() || hosts.iter().any(|host| tree.admits(*host));
             // What cannot be sealed would go on in plain, or be refused for ever: a client that connects again is told why.
-            let is_kept_from_others = |tree: &Tree| self.seals() || !tree.requires_sealing();
-            let stays = tree.follow(share, &user) && is_reached(tree) && is_kept_from_others(tree);
+            let is_guarded = |tree: &Tree| self.seals() || !tree.requires_sealing();
+            let stays = tree.follow(share, &user) && is_reached(tree) && is_guarded(tree);
             if !stays {
                 gone.push(*id);
             }

@@ -6,7 +6,7 @@ use store::{DirectoryStore, RamStore, SharePath, Store, Use};
 use tokio::task::LocalSet;
 use wire::command::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse};
 use wire::command::error::{ErrorResponse, SymbolicLinkError};
-use wire::command::ioctl::{CtlCode, IoctlFlags, IoctlRequest, IoctlResponse};
+use wire::command::ioctl::{CtlCode, IoctlResponse};
 use wire::command::query_directory::{QueryDirectoryRequest, QueryDirectoryResponse};
 use wire::command::query_info::QueryInfoResponse;
 use wire::fscc::directory::entries;
@@ -38,18 +38,6 @@ async fn on_each(does: impl AsyncFn(Arc<Shared>, Arc<dyn Store>)) {
     }
 }
 
-async fn ioctl(peer: &mut Peer, ctl_code: CtlCode, file_id: FileId, input: &[u8], room: u32) -> Answer {
-    let request = IoctlRequest {
-        ctl_code,
-        file_id,
-        max_output_response: room,
-        flags: IoctlFlags::IS_FSCTL,
-        input,
-        ..IoctlRequest::default()
-    };
-    peer.ask(Command::IOCTL, |body| request.encode(body)).await
-}
-
 fn symlink(target: &str, flags: u32) -> Vec<u8> {
     let mut point = Vec::new();
     assert!(encode_symlink(target, target, flags, &mut point));
@@ -58,7 +46,7 @@ fn symlink(target: &str, flags: u32) -> Vec<u8> {
 
 async fn set(peer: &mut Peer, file: FileId, target: &str) -> Status {
     let point = symlink(target, SYMLINK_FLAG_RELATIVE);
-    ioctl(peer, CtlCode::SET_REPARSE_POINT, file, &point, 0).await.status()
+    peer.ioctl(CtlCode::SET_REPARSE_POINT, file, &point, 0).await.status()
 }
 
 /// Opens a name itself, a link too.
@@ -83,7 +71,7 @@ async fn make(peer: &mut Peer, name: &str, target: &str) {
 
 /// Where a link leads.
 async fn read(peer: &mut Peer, file: FileId) -> Result<(String, u32), Status> {
-    let answer = ioctl(peer, CtlCode::GET_REPARSE_POINT, file, &[], 16_384).await;
+    let answer = peer.ioctl(CtlCode::GET_REPARSE_POINT, file, &[], 16_384).await;
     if answer.status() != Status::SUCCESS {
         return Err(answer.status());
     }
@@ -227,12 +215,9 @@ async fn the_open_that_made_a_link_goes_on_as_one_of_the_link() {
         let mut none = symlink("", 0);
         none.truncate(8);
         none[4] = 0;
-        assert_eq!(
-            ioctl(&mut peer, CtlCode::DELETE_REPARSE_POINT, directory, &none, 0).await.status(),
-            Status::SUCCESS
-        );
+        assert_eq!(peer.ioctl(CtlCode::DELETE_REPARSE_POINT, directory, &none, 0).await.status(), Status::SUCCESS);
         assert_eq!(read(&mut peer, directory).await, Err(Status::NOT_A_REPARSE_POINT));
-        let again = ioctl(&mut peer, CtlCode::DELETE_REPARSE_POINT, directory, &none, 0).await;
+        let again = peer.ioctl(CtlCode::DELETE_REPARSE_POINT, directory, &none, 0).await;
         assert_eq!(again.status(), Status::NOT_A_REPARSE_POINT);
         peer.close(directory).await;
         assert_eq!(find(&*store, "d"), Some(None));
@@ -247,9 +232,8 @@ async fn what_makes_no_link_is_refused_and_changes_nothing() {
     on_each(async |server, store| {
         let mut peer = Peer::sign_in(&server).await;
         let file = peer.open("file").await;
-        let set = async |peer: &mut Peer, input: &[u8]| {
-            ioctl(peer, CtlCode::SET_REPARSE_POINT, file, input, 0).await.status()
-        };
+        let set =
+            async |peer: &mut Peer, input: &[u8]| peer.ioctl(CtlCode::SET_REPARSE_POINT, file, input, 0).await.status();
         let good = symlink("x", SYMLINK_FLAG_RELATIVE);
         for length in 0..good.len() {
             assert_eq!(set(&mut peer, &good[..length]).await, Status::IO_REPARSE_DATA_INVALID, "{length}");
@@ -277,32 +261,23 @@ async fn what_makes_no_link_is_refused_and_changes_nothing() {
         peer.close(file).await;
         let (directory, below) = (peer.open_directory("full").await, peer.open("full\\file").await);
         peer.close(below).await;
-        let answer = ioctl(&mut peer, CtlCode::SET_REPARSE_POINT, directory, &good, 0).await;
+        let answer = peer.ioctl(CtlCode::SET_REPARSE_POINT, directory, &good, 0).await;
         assert_eq!(answer.status(), Status::DIRECTORY_NOT_EMPTY);
         let linked = peer.open("linked").await;
         assert_eq!(peer.set_name(linked, FileClass::LINK, "other", false).await, Status::SUCCESS);
-        assert_eq!(
-            ioctl(&mut peer, CtlCode::SET_REPARSE_POINT, linked, &good, 0).await.status(),
-            Status::NOT_SUPPORTED
-        );
+        assert_eq!(peer.ioctl(CtlCode::SET_REPARSE_POINT, linked, &good, 0).await.status(), Status::NOT_SUPPORTED);
         let stream = peer.open("with:stream").await;
-        assert_eq!(
-            ioctl(&mut peer, CtlCode::SET_REPARSE_POINT, stream, &good, 0).await.status(),
-            Status::INVALID_PARAMETER
-        );
+        assert_eq!(peer.ioctl(CtlCode::SET_REPARSE_POINT, stream, &good, 0).await.status(), Status::INVALID_PARAMETER);
         peer.close(stream).await;
         let with = peer.open("with").await;
-        assert_eq!(ioctl(&mut peer, CtlCode::SET_REPARSE_POINT, with, &good, 0).await.status(), Status::NOT_SUPPORTED);
+        assert_eq!(peer.ioctl(CtlCode::SET_REPARSE_POINT, with, &good, 0).await.status(), Status::NOT_SUPPORTED);
         let root = peer.open_directory("").await;
-        assert_eq!(ioctl(&mut peer, CtlCode::SET_REPARSE_POINT, root, &good, 0).await.status(), Status::ACCESS_DENIED);
+        assert_eq!(peer.ioctl(CtlCode::SET_REPARSE_POINT, root, &good, 0).await.status(), Status::ACCESS_DENIED);
         // Who may not write it.
         let edit = |request: &mut CreateRequest<'_>| request.desired_access = (READ_DATA | READ_ATTRIBUTES).into();
         let reader = peer.create("reader", edit).await.file_id();
-        assert_eq!(
-            ioctl(&mut peer, CtlCode::SET_REPARSE_POINT, reader, &good, 0).await.status(),
-            Status::ACCESS_DENIED
-        );
-        let answer = ioctl(&mut peer, CtlCode::DELETE_REPARSE_POINT, reader, &good[..8], 0).await;
+        assert_eq!(peer.ioctl(CtlCode::SET_REPARSE_POINT, reader, &good, 0).await.status(), Status::ACCESS_DENIED);
+        let answer = peer.ioctl(CtlCode::DELETE_REPARSE_POINT, reader, &good[..8], 0).await;
         assert_eq!(answer.status(), Status::ACCESS_DENIED);
         peer.close(reader).await;
         let edit = |request: &mut CreateRequest<'_>| request.desired_access = WRITE_ATTRIBUTES.into();
@@ -310,9 +285,9 @@ async fn what_makes_no_link_is_refused_and_changes_nothing() {
         let mut nfs = ReparseTag::NFS.0.to_le_bytes().to_vec();
         nfs.extend_from_slice(&[12, 0, 0, 0]);
         nfs.extend_from_slice(b"LNK\x01\0\0\0\0.\0.\0");
-        assert_eq!(ioctl(&mut peer, CtlCode::SET_REPARSE_POINT, writer, &nfs, 0).await.status(), Status::SUCCESS);
+        assert_eq!(peer.ioctl(CtlCode::SET_REPARSE_POINT, writer, &nfs, 0).await.status(), Status::SUCCESS);
         assert_eq!(read(&mut peer, writer).await, Ok(("..".into(), SYMLINK_FLAG_RELATIVE)));
-        let answer = ioctl(&mut peer, CtlCode::SET_REPARSE_POINT, writer, &nfs, 0).await;
+        let answer = peer.ioctl(CtlCode::SET_REPARSE_POINT, writer, &nfs, 0).await;
         assert_eq!(answer.status(), Status::IO_REPARSE_TAG_MISMATCH);
         for names in ["file", "full", "linked", "with"] {
             assert_eq!(find(&*store, names), Some(None), "{names}");

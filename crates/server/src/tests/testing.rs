@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep, timeout};
 use wire::command::close::CloseRequest;
 use wire::command::create::{CreateDisposition, CreateOptions, CreateRequest};
 use wire::command::echo::EchoRequest;
+use wire::command::ioctl::{CtlCode, IoctlFlags, IoctlRequest};
 use wire::command::oplock_break::{LeaseBreak, OplockBreakRequest};
 use wire::command::query_info::{InfoType, QueryInfoRequest};
 use wire::command::read::ReadRequest;
@@ -383,6 +384,19 @@ impl Peer {
     pub(crate) async fn ask(&mut self, command: Command, body: impl FnOnce(&mut Vec<u8>)) -> Answer {
         let message = self.message(command, body);
         self.exchange(message).await
+    }
+
+    /// Asks for an FSCTL with room for so many bytes of output.
+    pub(crate) async fn ioctl(&mut self, ctl_code: CtlCode, file_id: FileId, input: &[u8], room: u32) -> Answer {
+        let request = IoctlRequest {
+            ctl_code,
+            file_id,
+            max_output_response: room,
+            flags: IoctlFlags::IS_FSCTL,
+            input,
+            ..IoctlRequest::default()
+        };
+        self.ask(Command::IOCTL, |body| request.encode(body)).await
     }
 
     /// Sends a message and gives the response, passing over an interim one.

@@ -29,18 +29,6 @@ use crate::tests::testing::{Answer, Peer, server};
 
 const LIMITS: CopyChunksResult = CopyChunksResult { chunks: 256, chunk_bytes: 1 << 20, total_bytes: 16 << 20 };
 
-async fn ioctl(peer: &mut Peer, ctl_code: CtlCode, file_id: FileId, input: &[u8], room: u32) -> Answer {
-    let request = IoctlRequest {
-        ctl_code,
-        file_id,
-        max_output_response: room,
-        flags: IoctlFlags::IS_FSCTL,
-        input,
-        ..IoctlRequest::default()
-    };
-    peer.ask(Command::IOCTL, |body| request.encode(body)).await
-}
-
 fn output(answer: &Answer) -> &[u8] {
     IoctlResponse::decode(&answer.message).unwrap().output
 }
@@ -62,14 +50,14 @@ async fn lock(peer: &mut Peer, file_id: FileId, offset: u64, length: u64) {
 }
 
 async fn key(peer: &mut Peer, file_id: FileId) -> [u8; 24] {
-    let answer = ioctl(peer, CtlCode::SRV_REQUEST_RESUME_KEY, file_id, &[], 32).await;
+    let answer = peer.ioctl(CtlCode::SRV_REQUEST_RESUME_KEY, file_id, &[], 32).await;
     ResumeKey::decode(output(&answer)).unwrap().key
 }
 
 async fn copy(peer: &mut Peer, target: FileId, key: &[u8; 24], chunks: &[Chunk]) -> (Status, CopyChunksResult) {
     let mut input = Vec::new();
     CopyChunks::encode(key, chunks, &mut input);
-    let answer = ioctl(peer, CtlCode::SRV_COPYCHUNK, target, &input, 12).await;
+    let answer = peer.ioctl(CtlCode::SRV_COPYCHUNK, target, &input, 12).await;
     (answer.status(), CopyChunksResult::decode(output(&answer)).unwrap())
 }
 
@@ -90,16 +78,16 @@ async fn interfaces_are_told_where_the_account_has_multichannel() {
     let mut peer = Peer::sign_in(&server).await;
     let code = CtlCode::QUERY_NETWORK_INTERFACE_INFO;
     // They are read on the pool, and the request goes on as a task of the shard.
-    let answer = LocalSet::new().run_until(ioctl(&mut peer, code, FileId::ANY, b"", 65_536)).await;
+    let answer = LocalSet::new().run_until(peer.ioctl(code, FileId::ANY, b"", 65_536)).await;
     assert_eq!(answer.status(), Status::SUCCESS);
     let told: Vec<_> = interfaces(output(&answer)).map(Result::unwrap).collect();
     assert_eq!(told.len(), 1, "the server listens on loopback alone");
     assert!(told[0].address.unwrap().is_loopback() && told[0].index != 0);
-    assert_eq!(ioctl(&mut peer, code, FileId::ANY, b"", 100).await.status(), Status::BUFFER_TOO_SMALL);
+    assert_eq!(peer.ioctl(code, FileId::ANY, b"", 100).await.status(), Status::BUFFER_TOO_SMALL);
     let mut configuration = (**server.configuration.load()).clone();
     configuration.accounts[0].multichannel = Multichannel::Off;
     server.replace(configuration);
-    assert_eq!(ioctl(&mut peer, code, FileId::ANY, b"", 65_536).await.status(), Status::NOT_SUPPORTED);
+    assert_eq!(peer.ioctl(code, FileId::ANY, b"", 65_536).await.status(), Status::NOT_SUPPORTED);
 }
 
 #[tokio::test]
@@ -161,12 +149,12 @@ async fn a_chunk_count_that_lies_is_refused() {
     CopyChunks::encode(&key, &[chunk(0, 0, 1)], &mut input);
     for count in [2_u32, 256, 0x0AAA_AAAB, u32::MAX] {
         input[24..28].copy_from_slice(&count.to_le_bytes());
-        let answer = ioctl(&mut peer, CtlCode::SRV_COPYCHUNK_WRITE, target, &input, 12).await;
+        let answer = peer.ioctl(CtlCode::SRV_COPYCHUNK_WRITE, target, &input, 12).await;
         assert_eq!(answer.status(), Status::INVALID_PARAMETER, "{count}");
         assert_eq!(CopyChunksResult::decode(output(&answer)), Ok(LIMITS));
     }
     for length in 0..input.len() {
-        let answer = ioctl(&mut peer, CtlCode::SRV_COPYCHUNK_WRITE, target, &input[..length], 12).await;
+        let answer = peer.ioctl(CtlCode::SRV_COPYCHUNK_WRITE, target, &input[..length], 12).await;
         assert_eq!(answer.status(), Status::INVALID_PARAMETER, "{length}");
     }
 }
@@ -181,7 +169,7 @@ async fn the_key_of_another_session_is_no_key() {
     for key in [key, [0; 24], [0xFF; 24]] {
         let mut input = Vec::new();
         CopyChunks::encode(&key, &[chunk(0, 0, 1)], &mut input);
-        let answer = ioctl(&mut other, CtlCode::SRV_COPYCHUNK, target, &input, 12).await;
+        let answer = other.ioctl(CtlCode::SRV_COPYCHUNK, target, &input, 12).await;
         assert_eq!(answer.status(), Status::OBJECT_NAME_NOT_FOUND);
     }
 }
@@ -211,10 +199,10 @@ async fn what_is_to_be_sealed_is_copied_by_no_plain_request() {
     peer.tree_id = plain_tree;
     let mut input = Vec::new();
     CopyChunks::encode(&key, &[chunk(0, 0, 6)], &mut input);
-    let copied = ioctl(&mut peer, CtlCode::SRV_COPYCHUNK, target, &input, 12).await;
+    let copied = peer.ioctl(CtlCode::SRV_COPYCHUNK, target, &input, 12).await;
     let mut input = Vec::new();
     DuplicateExtents { source, source_offset: 0, target_offset: 0, length: 6 }.encode(&mut input);
-    let duplicated = ioctl(&mut peer, CtlCode::DUPLICATE_EXTENTS_TO_FILE, target, &input, 0).await;
+    let duplicated = peer.ioctl(CtlCode::DUPLICATE_EXTENTS_TO_FILE, target, &input, 0).await;
     assert_eq!([copied.status(), duplicated.status()], [Status::ACCESS_DENIED; 2]);
 }
 
@@ -249,23 +237,23 @@ async fn ranges_before_zero_and_backwards_are_refused() {
     for (offset, beyond_final_zero) in [(1 << 63, u64::MAX), (0, 1 << 63), (5, 4), (u64::MAX, 0)] {
         let mut input = Vec::new();
         ZeroData { offset, beyond_final_zero }.encode(&mut input);
-        let answer = ioctl(&mut peer, CtlCode::SET_ZERO_DATA, file, &input, 0).await;
+        let answer = peer.ioctl(CtlCode::SET_ZERO_DATA, file, &input, 0).await;
         assert_eq!(answer.status(), Status::INVALID_PARAMETER);
     }
     for (offset, length) in [(1 << 63, 1), (0, 1 << 63), (1, i64::MAX as u64), (u64::MAX, u64::MAX)] {
         let mut input = Vec::new();
         encode_ranges(&[Range { offset, length }], &mut input);
-        let answer = ioctl(&mut peer, CtlCode::QUERY_ALLOCATED_RANGES, file, &input, 4096).await;
+        let answer = peer.ioctl(CtlCode::QUERY_ALLOCATED_RANGES, file, &input, 4096).await;
         assert_eq!(answer.status(), Status::INVALID_PARAMETER);
         let mut input = Vec::new();
         DuplicateExtents { source: file, source_offset: offset, target_offset: 0, length }.encode(&mut input);
-        let answer = ioctl(&mut peer, CtlCode::DUPLICATE_EXTENTS_TO_FILE, file, &input, 0).await;
+        let answer = peer.ioctl(CtlCode::DUPLICATE_EXTENTS_TO_FILE, file, &input, 0).await;
         assert_eq!(answer.status(), Status::INVALID_PARAMETER);
     }
     for range in [Range { offset: u64::MAX, length: 1 }, Range { offset: u64::MAX, length: u64::MAX }] {
         let mut input = Vec::new();
         LevelTrim::encode(0, &[range], &mut input);
-        let answer = ioctl(&mut peer, CtlCode::FILE_LEVEL_TRIM, file, &input, 0).await;
+        let answer = peer.ioctl(CtlCode::FILE_LEVEL_TRIM, file, &input, 0).await;
         assert_eq!(answer.status(), Status::INTEGER_OVERFLOW);
     }
 }
@@ -294,7 +282,7 @@ async fn every_control_survives_empty_short_and_random_input() {
         for fill in [0, 0x7F, 0xFF] {
             for length in (0..64).chain([1000]) {
                 for room in [0, 1, 12, 4096] {
-                    let _ = ioctl(&mut peer, code, file, &vec![fill; length], room).await;
+                    let _ = peer.ioctl(code, file, &vec![fill; length], room).await;
                 }
             }
         }
@@ -308,16 +296,16 @@ async fn allocated_ranges_follow_what_is_zeroed_in_a_sparse_file() {
     write(&mut peer, file, 0, &vec![1; 65536]).await;
     let mut asked = Vec::new();
     encode_ranges(&[Range { offset: 0, length: 65536 }], &mut asked);
-    assert_eq!(ioctl(&mut peer, CtlCode::SET_SPARSE, file, &[], 0).await.status(), Status::SUCCESS);
+    assert_eq!(peer.ioctl(CtlCode::SET_SPARSE, file, &[], 0).await.status(), Status::SUCCESS);
     let mut zeroed = Vec::new();
     ZeroData { offset: 16384, beyond_final_zero: 32768 }.encode(&mut zeroed);
-    assert_eq!(ioctl(&mut peer, CtlCode::SET_ZERO_DATA, file, &zeroed, 0).await.status(), Status::SUCCESS);
-    let answer = ioctl(&mut peer, CtlCode::QUERY_ALLOCATED_RANGES, file, &asked, 4096).await;
+    assert_eq!(peer.ioctl(CtlCode::SET_ZERO_DATA, file, &zeroed, 0).await.status(), Status::SUCCESS);
+    let answer = peer.ioctl(CtlCode::QUERY_ALLOCATED_RANGES, file, &asked, 4096).await;
     let all: Vec<_> = ranges(output(&answer)).unwrap().collect();
     assert_eq!(all, [Range { offset: 0, length: 16384 }, Range { offset: 32768, length: 32768 }]);
-    let answer = ioctl(&mut peer, CtlCode::QUERY_ALLOCATED_RANGES, file, &asked, 16).await;
+    let answer = peer.ioctl(CtlCode::QUERY_ALLOCATED_RANGES, file, &asked, 16).await;
     assert_eq!((answer.status(), output(&answer).len()), (Status::BUFFER_OVERFLOW, 16));
-    let answer = ioctl(&mut peer, CtlCode::QUERY_ALLOCATED_RANGES, file, &asked, 15).await;
+    let answer = peer.ioctl(CtlCode::QUERY_ALLOCATED_RANGES, file, &asked, 15).await;
     assert_eq!(answer.status(), Status::BUFFER_TOO_SMALL);
 }
 
@@ -353,12 +341,12 @@ async fn lengths_above_the_largest_transaction_are_refused() {
 async fn the_server_s_own_controls_take_no_open_and_the_others_need_one() {
     let (mut peer, file, _) = two_files().await;
     for code in [CtlCode::DFS_GET_REFERRALS, CtlCode::QUERY_NETWORK_INTERFACE_INFO, CtlCode::PIPE_WAIT] {
-        let answer = ioctl(&mut peer, code, file, &[0; 64], 4096).await;
+        let answer = peer.ioctl(code, file, &[0; 64], 4096).await;
         assert_eq!(answer.status(), Status::INVALID_PARAMETER);
     }
-    let answer = ioctl(&mut peer, CtlCode::DFS_GET_REFERRALS, FileId::ANY, &[0; 64], 4096).await;
+    let answer = peer.ioctl(CtlCode::DFS_GET_REFERRALS, FileId::ANY, &[0; 64], 4096).await;
     assert_eq!(answer.status(), Status::FS_DRIVER_REQUIRED);
-    let answer = ioctl(&mut peer, CtlCode::SET_SPARSE, FileId::ANY, &[], 0).await;
+    let answer = peer.ioctl(CtlCode::SET_SPARSE, FileId::ANY, &[], 0).await;
     assert_eq!(answer.status(), Status::FILE_CLOSED);
 }
 
@@ -383,7 +371,7 @@ async fn object_ids_are_the_files_own() {
     let (mut peer, source, target) = two_files().await;
     let mut ids = Vec::new();
     for file in [source, source, target] {
-        let answer = ioctl(&mut peer, CtlCode::CREATE_OR_GET_OBJECT_ID, file, &[], 64).await;
+        let answer = peer.ioctl(CtlCode::CREATE_OR_GET_OBJECT_ID, file, &[], 64).await;
         ids.push(ObjectId::decode(output(&answer)).unwrap().object);
     }
     assert!(ids[0] == ids[1] && ids[1] != ids[2]);
@@ -412,7 +400,7 @@ async fn open_pipe(peer: &mut Peer, name: &str) -> Result<FileId, Status> {
 async fn shares_are_listed_over_a_pipe_message_by_message() {
     let mut peer = Peer::sign_in(&server(Signing::Enabled)).await;
     let pipe = open_pipe(&mut peer, "srvsvc").await.unwrap();
-    let answer = ioctl(&mut peer, CtlCode::PIPE_TRANSCEIVE, pipe, &bind(&SyntaxId::SRVSVC), 4096).await;
+    let answer = peer.ioctl(CtlCode::PIPE_TRANSCEIVE, pipe, &bind(&SyntaxId::SRVSVC), 4096).await;
     assert_eq!(answer.status(), Status::SUCCESS);
     let fragment_bytes_max = bound(output(&answer)).unwrap();
     let mut stub = Vec::new();
@@ -420,9 +408,9 @@ async fn shares_are_listed_over_a_pipe_message_by_message() {
     for fragment in rpc_request(1, Operation::SHARE_ENUM.0, &stub, fragment_bytes_max) {
         write(&mut peer, pipe, 0, &fragment).await;
     }
-    let answer = ioctl(&mut peer, CtlCode::PIPE_PEEK, pipe, &[], 4096).await;
+    let answer = peer.ioctl(CtlCode::PIPE_PEEK, pipe, &[], 4096).await;
     let peeked = output(&answer)[16..].to_vec();
-    let answer = ioctl(&mut peer, CtlCode::PIPE_TRANSCEIVE, pipe, &[], 4096).await;
+    let answer = peer.ioctl(CtlCode::PIPE_TRANSCEIVE, pipe, &[], 4096).await;
     assert_eq!(answer.status(), Status::PIPE_BUSY);
     let answer = peer.read(pipe, 0, 10).await;
     assert_eq!(answer.status(), Status::BUFFER_OVERFLOW);
@@ -467,9 +455,9 @@ async fn a_read_of_an_empty_pipe_waits_until_something_is_written_or_the_pipe_cl
 async fn a_pipe_on_which_nonsense_is_written_breaks() {
     let mut peer = Peer::sign_in(&server(Signing::Enabled)).await;
     let pipe = open_pipe(&mut peer, "wkssvc").await.unwrap();
-    let answer = ioctl(&mut peer, CtlCode::PIPE_TRANSCEIVE, pipe, &[0xFF; 64], 4096).await;
+    let answer = peer.ioctl(CtlCode::PIPE_TRANSCEIVE, pipe, &[0xFF; 64], 4096).await;
     assert_eq!(answer.status(), Status::PIPE_BROKEN);
-    let answer = ioctl(&mut peer, CtlCode::PIPE_PEEK, pipe, &[], 4096).await;
+    let answer = peer.ioctl(CtlCode::PIPE_PEEK, pipe, &[], 4096).await;
     assert_eq!(answer.status(), Status::PIPE_BROKEN);
 }
 
@@ -484,7 +472,7 @@ fn wrong_call(call: u32) -> Vec<u8> {
 /// Opens `srvsvc` and binds to it.
 async fn bound_pipe(peer: &mut Peer) -> FileId {
     let pipe = open_pipe(peer, "srvsvc").await.unwrap();
-    let answer = ioctl(peer, CtlCode::PIPE_TRANSCEIVE, pipe, &bind(&SyntaxId::SRVSVC), 4096).await;
+    let answer = peer.ioctl(CtlCode::PIPE_TRANSCEIVE, pipe, &bind(&SyntaxId::SRVSVC), 4096).await;
     assert_eq!(answer.status(), Status::SUCCESS);
     pipe
 }
@@ -500,12 +488,12 @@ async fn calls_of_one_write_are_answered_one_after_the_other() {
     let calls: Vec<u8> = (1..=3).flat_map(wrong_call).collect();
     write(&mut peer, pipe, 0, &calls).await;
     for call in 1..=3 {
-        let answer = ioctl(&mut peer, CtlCode::PIPE_PEEK, pipe, &[], 16).await;
+        let answer = peer.ioctl(CtlCode::PIPE_PEEK, pipe, &[], 16).await;
         assert_eq!(PipePeek::decode(output(&answer)).unwrap().messages, 1);
         let message = read(&mut peer, pipe, 0, 4096).await;
         assert_eq!(Header::decode(&message).unwrap().call, call);
     }
-    let answer = ioctl(&mut peer, CtlCode::PIPE_PEEK, pipe, &[], 16).await;
+    let answer = peer.ioctl(CtlCode::PIPE_PEEK, pipe, &[], 16).await;
     assert_eq!(PipePeek::decode(output(&answer)).unwrap().messages, 0);
 }
 
@@ -578,7 +566,7 @@ async fn only_pipes_that_exist_are_opened_and_waited_for() {
     for (name, status) in [("srvsvc", Status::SUCCESS), ("netlogon", Status::OBJECT_NAME_NOT_FOUND)] {
         let mut input = Vec::new();
         PipeWait::encode(None, name, &mut input);
-        assert_eq!(ioctl(&mut peer, CtlCode::PIPE_WAIT, FileId::ANY, &input, 0).await.status(), status);
+        assert_eq!(peer.ioctl(CtlCode::PIPE_WAIT, FileId::ANY, &input, 0).await.status(), status);
     }
 }
 
