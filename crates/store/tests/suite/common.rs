@@ -303,15 +303,17 @@ impl Numbers {
     }
 }
 
+/// Ends what others do when it is dropped, though a round panics.
+pub(crate) struct Ends<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Tries rounds for two seconds, or `MULTILANE_SECONDS=N`, while so many others do something all the time.
 pub(crate) fn try_while_others(others: usize, do_something: impl Fn(usize) + Sync, round: impl FnMut(u64)) {
-    /// Ends what others do, though a round panics.
-    struct Ends<'a>(&'a AtomicBool);
-    impl Drop for Ends<'_> {
-        fn drop(&mut self) {
-            self.0.store(true, Ordering::Relaxed);
-        }
-    }
     let asked = std::env::var("MULTILANE_SECONDS").ok().map(|asked| asked.parse().unwrap());
     let time = Duration::from_secs(asked.unwrap_or(2));
     let has_ended = AtomicBool::new(false);

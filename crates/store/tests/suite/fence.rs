@@ -214,6 +214,7 @@ fn a_link_swapped_in_never_leads_outside() {
                 }
             }
         });
+        let _ends = Ends(&done);
         let mut read = 0;
         for round in 0..ROUNDS {
             let name = if round % 2 == 0 { "inside\\file" } else { "INSIDE\\File" };
@@ -231,7 +232,6 @@ fn a_link_swapped_in_never_leads_outside() {
             }
             let _ = disk.rename("inside\\file", "inside\\file", Replace::No);
         }
-        done.store(true, Ordering::Relaxed);
         assert!(read > 0);
     });
     let left: Vec<_> = fs::read_dir(outside.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
