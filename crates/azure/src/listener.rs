@@ -24,7 +24,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::answer::{Answer, failed, finish, without_body};
 use crate::failure::{Code, Failure};
-use crate::operations::{Ask, PUT_MAX, Service};
+use crate::operations::{Ask, Operation, PUT_MAX, Service};
 use crate::query::Query;
 use crate::sessions::Sessions;
 use crate::shared_key;
@@ -165,11 +165,12 @@ impl Front {
         let keys = catalog.keys(&target.account);
         // Nothing is read of the body for who has proved nothing.
         let by = shared_key::verify(&parts, &query, &target.account, keys.as_ref(), Timestamp::now())?;
+        let operation = Operation::of(&parts.method, &target, &query, &parts.headers)?;
         let (body, held) = self.body(&parts.method, parts.headers.get(CONTENT_LENGTH), body).await?;
         let is_path_style = parts.uri.path().trim_start_matches('/').starts_with(&target.account);
         let endpoint =
             if is_path_style { format!("http://{host}/{}", target.account) } else { format!("http://{host}") };
-        let ask = Ask { by, method: parts.method, target, query, headers: parts.headers, body, endpoint, _held: held };
+        let ask = Ask { by, operation, target, query, headers: parts.headers, body, endpoint, _held: held };
         // Whoever leaves in the middle must leave nothing open.
         let doing = tokio::spawn(Arc::clone(&self.service).perform(ask));
         doing.await.unwrap_or_else(|_| Err(Failure::new(Code::InternalError, "The request failed in the server.")))

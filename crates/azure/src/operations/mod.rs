@@ -1,7 +1,8 @@
-//! What is done: the operations of the service ("File service REST API"), found by method, `restype` and `comp`.
+//! What is done: the operations of the service ("File service REST API").
 
 mod directory;
 mod file;
+mod operation;
 mod range;
 mod service;
 mod share;
@@ -11,8 +12,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use client::Tree;
 use control::{KnownCatalog, Operations, ShareRecord};
+use hyper::StatusCode;
 use hyper::header::HeaderMap;
-use hyper::{Method, StatusCode};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::answer::{Answer, empty};
@@ -23,6 +24,7 @@ use crate::shared_key::Proven;
 use crate::target::Target;
 
 pub(crate) use self::file::PUT_MAX;
+pub(crate) use self::operation::Operation;
 
 /// What operations work with.
 pub(crate) struct Service {
@@ -34,7 +36,7 @@ pub(crate) struct Service {
 /// A request that somebody has proved to be allowed.
 pub(crate) struct Ask {
     pub(crate) by: Proven,
-    pub(crate) method: Method,
+    pub(crate) operation: Operation,
     pub(crate) target: Target,
     pub(crate) query: Query,
     pub(crate) headers: HeaderMap,
@@ -72,34 +74,26 @@ impl Ask {
 impl Service {
     /// Does what is asked.
     pub(crate) async fn perform(self: Arc<Self>, ask: Ask) -> Result<Answer, Failure> {
-        let (restype, comp) = (ask.query.get("restype"), ask.query.get("comp"));
-        let done = match (&ask.target.share, ask.target.names.is_empty()) {
-            (None, _) => match (ask.method.as_str(), restype, comp) {
-                ("GET", _, Some("list")) => service::list_shares(&self, &ask),
-                ("GET", Some("service"), Some("properties")) => service::properties(&self, &ask),
-                ("PUT", Some("service"), Some("properties")) => service::set_properties(&self, &ask).await,
-                _ => Err(unknown(&ask)),
-            },
-            (Some(_), true) => match (ask.method.as_str(), restype, comp) {
-                ("GET" | "HEAD", Some("share"), None) => share::properties(&self, &ask),
-                ("GET", Some("directory"), Some("list")) => directory::list(&self, &ask).await,
-                ("GET" | "HEAD", Some("directory"), None) => directory::properties(&self, &ask).await,
-                _ => Err(unknown(&ask)),
-            },
-            (Some(_), false) => match (ask.method.as_str(), restype, comp) {
-                ("PUT", Some("directory"), None) => directory::create(&self, &ask).await,
-                ("GET" | "HEAD", Some("directory"), None) => directory::properties(&self, &ask).await,
-                ("GET", Some("directory"), Some("list")) => directory::list(&self, &ask).await,
-                ("DELETE", Some("directory"), None) => directory::delete(&self, &ask).await,
-                ("PUT", Some("directory") | None, Some("rename")) => file::rename(&self, &ask).await,
-                ("PUT", None, Some("range")) => file::put_range(&self, &ask).await,
-                ("PUT", None, Some("properties")) => file::set_properties(&self, &ask).await,
-                ("PUT", None, None) => file::create(&self, &ask).await,
-                ("GET", None, None) => file::get(&self, &ask).await,
-                ("HEAD", None, None) => file::properties(&self, &ask).await,
-                ("DELETE", None, None) => file::delete(&self, &ask).await,
-                _ => Err(unknown(&ask)),
-            },
+        let done = match ask.operation {
+            Operation::ListShares => service::list_shares(&self, &ask),
+            Operation::GetServiceProperties => service::properties(&self, &ask),
+            Operation::SetServiceProperties => service::set_properties(&self, &ask).await,
+
+            Operation::GetShareProperties => share::properties(&self, &ask),
+
+            Operation::CreateDirectory => directory::create(&self, &ask).await,
+            Operation::GetDirectoryProperties => directory::properties(&self, &ask).await,
+            Operation::DeleteDirectory => directory::delete(&self, &ask).await,
+            Operation::ListDirectory => directory::list(&self, &ask).await,
+
+            Operation::CreateFile => file::create(&self, &ask).await,
+            Operation::GetFile => file::get(&self, &ask).await,
+            Operation::GetFileProperties => file::properties(&self, &ask).await,
+            Operation::SetFileProperties => file::set_properties(&self, &ask).await,
+            Operation::DeleteFile => file::delete(&self, &ask).await,
+            Operation::RenameDirectory | Operation::RenameFile => file::rename(&self, &ask).await,
+            Operation::PutRange => file::put_range(&self, &ask).await,
+            other => Err(not_served(other)),
         };
         if done.as_ref().is_err_and(|failure| failure.code == Code::ServerBusy) {
             self.sessions.forget(&ask.by).await;
@@ -120,12 +114,9 @@ impl Service {
     }
 }
 
-fn unknown(ask: &Ask) -> Failure {
-    let [restype, comp] = ["restype", "comp"].map(|name| ask.query.get(name).unwrap_or_default());
-    Failure::new(
-        Code::UnsupportedQueryParameter,
-        format!("{} with restype={restype:?} and comp={comp:?} is not served here.", ask.method),
-    )
+/// An operation of the service that is not there.
+fn not_served(operation: Operation) -> Failure {
+    Failure::new(Code::UnsupportedQueryParameter, format!("{operation:?} is not served here."))
 }
 
 /// Done, with nothing to tell.
