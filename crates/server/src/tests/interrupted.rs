@@ -7,8 +7,8 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use store::{
     ChangeExtended, ChangeSecurity, Changes, ChooseOffset, Cursor, Destination, Error, ExtendedAttribute, Extents,
-    Extras, Facts, Failed, Identity, Kind, Metadata, Name, NamedNode, Names, NewNode, Node, Renewal, Replace, Resolved,
-    SharePath, Space, Store, Take, TakeStream, Time, Use, Waits,
+    Extras, Facts, Failed, Identity, Kind, Metadata, Name, NamedNode, Names, NewNode, Node, Renewal, Replace,
+    Replacement, Resolved, SharePath, Space, Store, Take, TakeStream, Time, Use, Waits,
 };
 
 /// A call that something happens in.
@@ -420,6 +420,10 @@ impl Names for File {
         let made = self.node.names()?.try_create(name, new)?;
         self.call(Call::Made)?;
         Ok(self.wrap(made))
+    }
+
+    fn replace_with(&self, name: &Name, expected: Identity, new: Replacement<'_>) -> Result<Arc<dyn Node>, Error> {
+        Ok(self.wrap(self.node.names()?.replace_with(name, expected, new)?))
     }
 
     fn rename(&self, name: &Name, expected: Identity, to: Destination<'_>, replace: Replace) -> Result<(), Error> {

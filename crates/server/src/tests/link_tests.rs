@@ -1,10 +1,11 @@
 //! Symbolic links as clients make, see, follow and remove them, on a RAM disk and in a folder.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use store::{DirectoryStore, RamStore, SharePath, Store, Use};
+use store::{DirectoryStore, Kind, NewNode, RamStore, SharePath, Store, Use};
 use tokio::task::LocalSet;
-use wire::command::create::{CreateDisposition, CreateOptions, CreateRequest, CreateResponse};
+use wire::command::create::{AccessMask, CreateDisposition, CreateOptions, CreateRequest, CreateResponse};
 use wire::command::error::{ErrorResponse, SymbolicLinkError};
 use wire::command::ioctl::{CtlCode, IoctlResponse};
 use wire::command::query_directory::{QueryDirectoryRequest, QueryDirectoryResponse};
@@ -14,12 +15,21 @@ use wire::fscc::file::AttributeTag;
 use wire::fscc::ioctl::{Reparse, ReparseTag, SYMLINK_FLAG_RELATIVE, encode_symlink};
 use wire::fscc::{FileAttributes, FileClass};
 use wire::ids::{Command, FileId};
-use wire::security::access::{READ_ATTRIBUTES, READ_DATA, WRITE_ATTRIBUTES};
+use wire::security::access::{
+    DELETE_CHILD, FILE_GENERIC_READ, FILE_GENERIC_WRITE, READ_ATTRIBUTES, READ_DATA, WRITE_ATTRIBUTES, WRITE_DATA,
+};
+use wire::security::{Ace, AceFlags, Acl, Control, SecurityDescriptor, Sid};
 use wire::status::Status;
 use wire::{Utf16, codec};
 
+use crate::state::caching::Wanted;
 use crate::state::configuration::Signing;
+use crate::state::files::{Empties, Entering, Entry, Link};
+use crate::state::open_id::OpenId;
+use crate::state::open_path::OpenPath;
+use crate::state::session_link::SessionLink;
 use crate::state::shared::Shared;
+use crate::tests::interrupted::{Call, Interrupted};
 use crate::tests::kit::configuration::behind_cache;
 use crate::tests::testing::{Answer, Peer, server_with};
 
@@ -225,6 +235,95 @@ async fn the_open_that_made_a_link_goes_on_as_one_of_the_link() {
         assert_eq!(peer.write(file, 0, b"data").await, Status::SUCCESS);
     })
     .await;
+}
+
+#[tokio::test]
+async fn nobody_opens_a_file_while_a_link_takes_its_place() {
+    let test = async {
+        let (store, meanwhile) = Interrupted::around(RamStore::new(64 << 20));
+        let server = server_with(Signing::Enabled, Arc::clone(&store));
+        let mut peer = Peer::sign_in(&server).await;
+        let file = peer.open("file").await;
+        let tries = Arc::new(AtomicUsize::new(0));
+        let (tried, table, path) = (Arc::clone(&tries), Arc::clone(&server), SharePath::parse("file").unwrap());
+        meanwhile.set(move |call, node| {
+            if call == Call::LookAtExtended {
+                let (names, line) = (OpenPath::new(path.clone()), SessionLink::down());
+                let entry = Entry {
+                    open: OpenId(u64::MAX),
+                    stream: "",
+                    link: Link::at(&*store, &path).ok(),
+                    access: WRITE_DATA,
+                    share: 7,
+                    names: &names,
+                    store: &store,
+                    line: &line,
+                    is_directory: false,
+                    empties: Empties::Nothing,
+                    deletes: false,
+                    wanted: &Wanted::Nothing,
+                    opens_max: usize::MAX,
+                };
+                let (_, entering, _) = table.files.enter(node.identity(), &entry);
+                assert!(matches!(entering, Entering::Waits(_)));
+                tried.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok(())
+        });
+        assert_eq!(set(&mut peer, file, "elsewhere").await, Status::SUCCESS);
+        assert_eq!(tries.load(Ordering::Relaxed), 1);
+        peer.close(file).await;
+        assert_eq!(peer.try_open("file").await, Status::STOPPED_ON_SYMLINK);
+    };
+    LocalSet::new().run_until(test).await;
+}
+
+/// A directory in which others make files, as `right` allows, and a file with a descriptor of its own, of which the user may change attributes alone.
+fn drop_box(right: u32) -> Arc<dyn Store> {
+    let store = RamStore::new(64 << 20);
+    let user = Sid::new(5, &[21, 1, 2, 3, 1001]).unwrap();
+    let make = |path: &str, kind, access| {
+        let descriptor = SecurityDescriptor {
+            control: Control::DACL_PRESENT | Control::DACL_PROTECTED,
+            owner: Some(Sid::SYSTEM),
+            dacl: Some(Acl { aces: vec![Ace::allow(user.clone(), access, AceFlags::NONE)] }),
+            ..SecurityDescriptor::default()
+        };
+        let descriptor = descriptor.encode().unwrap();
+        let new = NewNode { kind, attributes: 0, security: Some(&descriptor), owner: None };
+        store.create(&SharePath::parse(path).unwrap(), new).unwrap();
+    };
+    make("d", Kind::Directory, right);
+    make("d\\file", Kind::File, WRITE_ATTRIBUTES | READ_ATTRIBUTES);
+    make("d\\below", Kind::Directory, WRITE_DATA);
+    Arc::new(store)
+}
+
+#[tokio::test]
+async fn who_may_not_remove_a_file_makes_no_link_of_it() {
+    let test = async {
+        for (right, wanted) in [
+            (FILE_GENERIC_READ | FILE_GENERIC_WRITE, Status::ACCESS_DENIED),
+            (FILE_GENERIC_READ | DELETE_CHILD, Status::ACCESS_DENIED),
+            (FILE_GENERIC_READ | FILE_GENERIC_WRITE | DELETE_CHILD, Status::SUCCESS),
+        ] {
+            let store = drop_box(right);
+            let server = server_with(Signing::Enabled, Arc::clone(&store));
+            let mut peer = Peer::sign_in(&server).await;
+            for (name, access) in [("d\\file", WRITE_ATTRIBUTES), ("d\\below", WRITE_DATA)] {
+                let edit = |request: &mut CreateRequest<'_>| {
+                    request.disposition = CreateDisposition::OPEN;
+                    request.desired_access = AccessMask(access);
+                };
+                let file = peer.create(name, edit).await.file_id();
+                assert_eq!(set(&mut peer, file, "elsewhere").await, wanted, "{name}");
+                peer.close(file).await;
+                let is_link = find(&*store, name) == Some(Some("elsewhere".into()));
+                assert_eq!(is_link, wanted == Status::SUCCESS, "{name}");
+            }
+        }
+    };
+    LocalSet::new().run_until(test).await;
 }
 
 #[tokio::test]

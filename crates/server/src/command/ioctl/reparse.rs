@@ -7,11 +7,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use store::{Error, Kind, Node, Replacement};
+use store::{Error, Kind, Node, Replacement, SharePath, Store};
 use wire::command::change_notify::CompletionFilter;
 use wire::command::ioctl::IoctlRequest;
 use wire::fscc::ioctl::{Reparse, ReparseTag};
-use wire::security::access::{WRITE_ATTRIBUTES, WRITE_DATA};
+use wire::security::access::{DELETE, WRITE_ATTRIBUTES, WRITE_DATA};
 use wire::status::Status;
 
 use super::{Answer, Answered};
@@ -19,12 +19,16 @@ use crate::command::breaking;
 use crate::command::context::Context;
 use crate::command::link_target::{self, REPARSE_BYTES_MAX, WireTarget};
 use crate::state::audit::OpenTotals;
+use crate::state::authorization::{Request, Way, authorize};
 use crate::state::caching::{Actor, Operation, Wanted};
+use crate::state::descriptors::{At, Reading, Rights};
 use crate::state::enumeration::Listing;
-use crate::state::files::{Empties, Entering, Entry};
+use crate::state::files::{Empties, Entering, Entry, Replacing};
 use crate::state::open::{FileOpen, Open, Target};
 use crate::state::open_id::OpenId;
 use crate::state::refusal::Refusal;
+use crate::state::shared::Shared;
+use crate::state::user::User;
 use crate::state::{breaks, durable::Durability};
 
 /// REPARSE_DATA_BUFFER without data.
@@ -119,19 +123,22 @@ async fn replace(context: &Context, target: Option<String>) -> Answered {
     if file.file.is_delete_pending(open.id, "") {
         return Err(Status::DELETE_PENDING.into());
     }
-    // Others would go on with a file that no name leads to.
-    if !file.file.is_open_by_one(open.id) {
-        return Err(Status::SHARING_VIOLATION.into());
-    }
+    // Who opens it from now on until the name leads to the other file looks the name up anew then.
+    let replacing = Replacing::begin_alone(&context.server().files, &file.file, open.id)?;
     let change = open.begin_change(0..0)?;
     let (server, store, held) = (Arc::clone(context.server()), Arc::clone(context.store()?), Arc::clone(open));
-    let through = context.writes_through();
-    let work = move || -> Result<Arc<dyn Node>, Refusal> {
+    let (user, through) = (context.session()?.user.load_full(), context.writes_through());
+    let work = move || -> Result<(Arc<dyn Node>, Replacing), Refusal> {
         let _change = change;
         let file = held.file()?;
         check_nothing_is_lost(&*file.node)?;
         let path = file.path.now();
         let (directory, name) = store.directory_of(&path)?;
+        may_replace(&server, &store, (&held, &user), (&*file.node, &path), &*directory)?;
+        // Who had it open before the server was started again is not back yet, and could not come back.
+        if server.durables.expects(&*file.node, &path) {
+            return Err(Status::SHARING_VIOLATION.into());
+        }
         let new = target.as_deref().map_or(Replacement::File, Replacement::Link);
         let made = directory.names()?.replace_with(&name, file.node.identity(), new).map_err(refused)?;
         if through {
@@ -142,11 +149,36 @@ async fn replace(context: &Context, target: Option<String>) -> Answered {
         }
         server.watches.changed(&held, CompletionFilter::ATTRIBUTES);
         breaks::entry_changed(&server, &*store, &path, file.parent_lease);
-        Ok(made)
+        Ok((made, replacing))
     };
-    let made = context.work_along(&path, work).await??;
+    let (made, replacing) = context.work_along(&path, work).await??;
     go_on_with(context, made)?;
+    drop(replacing);
     Ok(Answer::empty())
+}
+
+/// Refuses who may not remove the file and make another one of its name: what takes its place has the directory's descriptor, and not the one that the
+/// file had. MS-FSA 2.1.5.10.37 asks for less, as there the file stays.
+fn may_replace(
+    server: &Shared,
+    store: &Arc<dyn Store>,
+    (open, user): (&Open, &User),
+    (node, path): (&dyn Node, &SharePath),
+    directory: &dyn Node,
+) -> Result<(), Refusal> {
+    let rights = |node: &dyn Node, path: &SharePath| -> Result<Rights, Refusal> {
+        let at = At { store: &**store, node, path };
+        Ok(server.descriptors.rights(at, &open.tree.share, user, Reading::Whole)?)
+    };
+    let above = path.parent().unwrap_or_default();
+    let (taken, of_directory) = (|| rights(node, path), || rights(directory, &above));
+    let share_max = open.tree.access_max();
+    let check = |way| authorize(&Request { user, share_max, desired: 0, deletes_on_close: false, way });
+    check(Way::Name { directory: &of_directory, kind: Kind::File })?;
+    if !open.rights().has(DELETE) {
+        check(Way::Replace { taken: &taken, directory: &of_directory, overrides_read_only: false })?;
+    }
+    Ok(())
 }
 
 /// A link keeps nothing that was kept with its file. What WSL says of its special files goes without saying.

@@ -154,12 +154,6 @@ impl FileEntry {
         }
     }
 
-    /// True where nothing but this open has the file open.
-    pub(crate) fn is_open_by_one(&self, open: OpenId) -> bool {
-        let state = self.state.lock();
-        state.claims.len() == 1 && state.has(open)
-    }
-
     /// What it costs to go through all its opens, in bytes.
     pub(crate) fn cost_of_all(&self) -> u64 {
         (self.state.lock().claims.len() * LOOK_COST) as u64

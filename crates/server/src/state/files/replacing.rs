@@ -9,6 +9,7 @@ use wire::status::Status;
 
 use super::{FileEntry, FileTable, Link};
 use crate::state::files::share_modes::Modes;
+use crate::state::open_id::OpenId;
 
 /// What an open shares that keeps others from nothing.
 const SHARES_ALL: u32 = ShareAccess::READ.0 | ShareAccess::WRITE.0 | ShareAccess::DELETE.0;
@@ -49,6 +50,18 @@ impl Replacing {
             drop(state);
             return Ok(Replacing { files: Arc::clone(files), file });
         }
+    }
+
+    /// Begins to put another file in the place of the one that `open` has open, and nobody else (MS-FSA 2.1.5.10.37). Refuses where others have it
+    /// open: they would go on with a file that no name leads to.
+    pub(crate) fn begin_alone(files: &Arc<FileTable>, file: &Arc<FileEntry>, open: OpenId) -> Result<Self, Status> {
+        let mut state = file.state.lock();
+        if state.claims.len() != 1 || !state.has(open) || state.replacing > 0 {
+            return Err(Status::SHARING_VIOLATION);
+        }
+        state.replacing += 1;
+        drop(state);
+        Ok(Replacing { files: Arc::clone(files), file: Arc::clone(file) })
     }
 }
 
