@@ -286,7 +286,7 @@ fn drop_box(right: u32) -> Arc<dyn Store> {
         let descriptor = SecurityDescriptor {
             control: Control::DACL_PRESENT | Control::DACL_PROTECTED,
             owner: Some(Sid::SYSTEM),
-            dacl: Some(Acl { aces: vec![Ace::allow(user.clone(), access, AceFlags::NONE)] }),
+            dacl: Some(Acl { aces: vec![Ace::allow(user, access, AceFlags::NONE)] }),
             ..SecurityDescriptor::default()
         };
         let descriptor = descriptor.encode().unwrap();

@@ -6,6 +6,7 @@ use std::time::Duration;
 use wire::status::Status;
 
 use crate::resource::latency::bucket_of;
+use crate::state::counters::COUNTS;
 use crate::state::counters::api::{Api, ResponseType, Wait};
 use crate::state::counters::counts::{Counts, SLOTS, Sum, latency_slot, requests_slot, sum_slot};
 
@@ -82,6 +83,9 @@ impl Cell {
 
     /// Counts requests.
     pub(crate) fn count(&self, answered: &Answered) {
+        if !COUNTS {
+            return;
+        }
         let Answered { api, requests, time, .. } = *answered;
         add(&self.slots[requests_slot(api, answered.response)], requests);
         let nanos = nanos(time).saturating_mul(requests);

@@ -28,3 +28,6 @@ pub use events::Events;
 pub(crate) use events::happened;
 pub(crate) use registry::{Client, Counters};
 pub use view::{CountersRow, CountersView, Scope};
+
+/// False in a build that is made to measure what counting takes: `RUSTFLAGS="--cfg uncounted"` (docs/PERFORMANCE.md, "Counting").
+pub(crate) const COUNTS: bool = !cfg!(uncounted);
