@@ -1,5 +1,5 @@
 """Azure Files' REST interface, by Microsoft's own client for Python as it is published, beside SMB clients of the same share; its checks are in
-rest_checks.py."""
+rest_checks.py and the others named here."""
 
 from conformance import multilane, packages
 from conformance.py_smbprotocol import REQUIREMENTS as SMB_REQUIREMENTS
@@ -9,6 +9,7 @@ from conformance.server import HOST, Wanted, free_port, serving
 NAME = "rest"
 REQUIREMENTS = ("azure-storage-file-share==12.27.1", *SMB_REQUIREMENTS)
 CHECK_SECONDS = 300
+CHECKS = ("rest_checks", "rest_auth_checks")
 
 
 class WithRest(multilane.Multilane):
@@ -31,5 +32,6 @@ def run(kind, report, options):
         raise Skip("other servers have no REST interface")
     python = packages.python_with(*REQUIREMENTS, folder="venv-azure")
     with serving(WithRest, Wanted(shares=("conf", "other"), on_tmpfs=True)) as server:
-        report.absorb(NAME, [python, "-m", "conformance.rest_checks"], CHECK_SECONDS, env=server.rest_environment(), cwd=packages.ROOT)
+        for checks in CHECKS:
+            report.absorb(NAME, [python, "-m", f"conformance.{checks}"], CHECK_SECONDS, env=server.rest_environment(), cwd=packages.ROOT)
         report.server_is_well(NAME, server)

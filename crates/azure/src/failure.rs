@@ -8,6 +8,11 @@ use hyper::StatusCode;
 pub(crate) enum Code {
     AuthenticationFailed,
     AuthorizationFailure,
+    AuthorizationPermissionMismatch,
+    AuthorizationProtocolMismatch,
+    AuthorizationResourceTypeMismatch,
+    AuthorizationServiceMismatch,
+    AuthorizationSourceIPMismatch,
     CannotDeleteFileOrDirectory,
     DeletePending,
     DirectoryNotEmpty,
@@ -50,7 +55,13 @@ impl Code {
     /// The status that goes with it.
     pub(crate) fn status(self) -> StatusCode {
         match self {
-            Code::AuthenticationFailed | Code::AuthorizationFailure => StatusCode::FORBIDDEN,
+            Code::AuthenticationFailed
+            | Code::AuthorizationFailure
+            | Code::AuthorizationPermissionMismatch
+            | Code::AuthorizationProtocolMismatch
+            | Code::AuthorizationResourceTypeMismatch
+            | Code::AuthorizationServiceMismatch
+            | Code::AuthorizationSourceIPMismatch => StatusCode::FORBIDDEN,
             Code::ParentNotFound | Code::ResourceNotFound | Code::ShareNotFound => StatusCode::NOT_FOUND,
             Code::CannotDeleteFileOrDirectory
             | Code::DeletePending

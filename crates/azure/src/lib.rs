@@ -1,15 +1,15 @@
 //! Azure Files' REST interface ("File service REST API"): an account's shares, directories and files by HTTP, for its SDKs and tools.
 //!
-//! Whoever asks proves to have a key of the account ([`shared_key`]). Files are reached by an SMB session of the account on the same server
+//! Whoever asks proves to be allowed that, by a key of the account ([`auth`]). Files are reached by an SMB session of the account on the same server
 //! ([`sessions`]): what SMB clients have open, locked and cached counts here, and the other way round. It runs on a thread of its own, never on a shard.
 
 mod answer;
+mod auth;
 mod failure;
 mod listener;
 mod operations;
 mod query;
 mod sessions;
-mod shared_key;
 mod target;
 
 pub use listener::{Rest, Source};

@@ -1,14 +1,14 @@
 //! Who connects by HTTP: taken, bounded, and answered.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use bytes::Bytes;
-use control::{KnownCatalog, Operations};
+use control::{Keys, KnownCatalog, Operations};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_LENGTH, HOST};
@@ -23,11 +23,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{sleep, timeout};
 
 use crate::answer::{Answer, failed, finish, without_body};
+use crate::auth::{self, Known, Policy, Way};
 use crate::failure::{Code, Failure};
 use crate::operations::{Ask, Operation, PUT_MAX, Service};
 use crate::query::Query;
 use crate::sessions::Sessions;
-use crate::shared_key;
 use crate::target::Target;
 
 /// Connections at a time; who comes beyond them waits.
@@ -113,7 +113,7 @@ async fn serve(socket: TcpListener, front: Arc<Front>) {
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         match listener.accept().await {
-            Ok((stream, _)) => drop(tokio::spawn(attend(stream, Arc::clone(&front), place))),
+            Ok((stream, peer)) => drop(tokio::spawn(attend(stream, peer.ip(), Arc::clone(&front), place))),
             Err(cause) => {
                 not_accepted(&cause);
                 sleep(PAUSE).await;
@@ -127,12 +127,12 @@ fn not_accepted(cause: &io::Error) {
 }
 
 /// Answers one connection's requests, one after the other.
-async fn attend(stream: TcpStream, front: Arc<Front>, _place: OwnedSemaphorePermit) {
+async fn attend(stream: TcpStream, peer: IpAddr, front: Arc<Front>, _place: OwnedSemaphorePermit) {
     // Answers are whole: a small one need not wait for the next.
     let _ = stream.set_nodelay(true);
     let answers = service_fn(move |request: Request<Incoming>| {
         let front = Arc::clone(&front);
-        async move { Ok::<Answer, std::convert::Infallible>(front.answer(request).await) }
+        async move { Ok::<Answer, std::convert::Infallible>(front.answer(request, peer).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -144,36 +144,45 @@ async fn attend(stream: TcpStream, front: Arc<Front>, _place: OwnedSemaphorePerm
 }
 
 impl Front {
-    async fn answer(&self, request: Request<Incoming>) -> Answer {
+    async fn answer(&self, request: Request<Incoming>, peer: IpAddr) -> Answer {
         let id = format!("{:016x}", self.asked.fetch_add(1, Ordering::Relaxed));
         let header = |name: &str| request.headers().get(name).cloned();
         let (client_id, version) = (header("x-ms-client-request-id"), header("x-ms-version"));
         let method = request.method().clone();
-        let answer = self.carried_out(request).await;
+        let answer = self.carried_out(request, peer).await;
         let mut answer = without_body(&method, answer.unwrap_or_else(|failure| failed(&failure)));
         finish(&mut answer, &id, client_id.as_ref(), version.as_ref());
         answer
     }
 
     /// Does what is asked, where it is proved that it may be.
-    async fn carried_out(&self, request: Request<Incoming>) -> Result<Answer, Failure> {
+    async fn carried_out(&self, request: Request<Incoming>, peer: IpAddr) -> Result<Answer, Failure> {
         let (parts, body) = request.into_parts();
+        let way = Way { peer, is_secure: false, at: Timestamp::now() };
         let host = parts.headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default().to_owned();
         let query = Query::parse(parts.uri.query().unwrap_or_default())?;
         let catalog = &self.service.catalog;
         let target = Target::parse(&host, parts.uri.path(), |name| catalog.has_account(name))?;
-        let keys = catalog.keys(&target.account);
-        // Nothing is read of the body for who has proved nothing.
-        let by = shared_key::verify(&parts, &query, &target.account, keys.as_ref(), Timestamp::now())?;
+        // Nothing is read of the body for who has proved nothing, or may not do it.
+        let by = auth::prove(&parts, &query, &target, way, catalog)?;
         let operation = Operation::of(&parts.method, &target, &query, &parts.headers)?;
+        by.allows(operation)?;
+        let source = auth::source(&by, operation, (&target, &parts.headers), way, catalog)?;
         let (body, held) = self.body(&parts.method, parts.headers.get(CONTENT_LENGTH), body).await?;
         let is_path_style = parts.uri.path().trim_start_matches('/').starts_with(&target.account);
         let endpoint =
             if is_path_style { format!("http://{host}/{}", target.account) } else { format!("http://{host}") };
-        let ask = Ask { by, operation, target, query, headers: parts.headers, body, endpoint, _held: held };
+        let overrides = by.overrides().clone();
+        let ask = Ask { by, operation, target, source, query, headers: parts.headers, body, endpoint, _held: held };
         // Whoever leaves in the middle must leave nothing open.
         let doing = tokio::spawn(Arc::clone(&self.service).perform(ask));
-        doing.await.unwrap_or_else(|_| Err(Failure::new(Code::InternalError, "The request failed in the server.")))
+        let done = doing.await;
+        let mut answer =
+            done.unwrap_or_else(|_| Err(Failure::new(Code::InternalError, "The request failed in the server.")))?;
+        if matches!(operation, Operation::GetFile | Operation::GetFileProperties) {
+            overrides.apply(&mut answer);
+        }
+        Ok(answer)
     }
 
     /// The body, once there is room for it.
@@ -206,5 +215,16 @@ impl Front {
         let read = timeout(BODY_WITHIN, Limited::new(body, length as usize).collect());
         let read = read.await.map_err(|_| gone())?.map_err(|_| gone())?.to_bytes();
         Ok((read, Some(held)))
+    }
+}
+
+impl Known for KnownCatalog {
+    fn keys(&self, account: &str) -> Option<Keys> {
+        KnownCatalog::keys(self, account)
+    }
+
+    /// No share has policies yet.
+    fn policy(&self, _account: &str, _share: &str, _id: &str) -> Option<Policy> {
+        None
     }
 }

@@ -23,6 +23,11 @@ impl Query {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
+    /// How often a parameter is given.
+    pub(crate) fn count(&self, name: &str) -> usize {
+        self.0.iter().filter(|(known, _)| known == name).count()
+    }
+
     /// All parameters as a signature has them: by name, values of one name sorted and with commas between them.
     pub(crate) fn canonical(&self) -> Vec<(&str, String)> {
         let mut sorted: Vec<(&str, &str)> = self.0.iter().map(|(name, value)| (&**name, &**value)).collect();

@@ -9,8 +9,8 @@ use control::{Keys, KnownCatalog};
 use secure::hmac_sha256;
 use tokio::sync::Mutex;
 
+use crate::auth::Proven;
 use crate::failure::{Code, Failure};
-use crate::shared_key::Proven;
 
 /// The sessions there are, one for each account that asks. The account is who has proved its key, and the session signs in with that key.
 pub(crate) struct Sessions {

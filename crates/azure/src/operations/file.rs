@@ -12,7 +12,6 @@ use super::directory::remove;
 use super::{Ask, Service, accepted};
 use crate::answer::{Answer, Piecewise, empty, of_facts, set, set_facts};
 use crate::failure::{Code, Failure};
-use crate::target::Target;
 
 /// Bytes of one Put Range, and of what Create File brings.
 pub(crate) const PUT_MAX: u64 = 4 << 20;
@@ -39,7 +38,9 @@ pub(super) async fn create(service: &Service, ask: &Ask) -> Result<Answer, Failu
         return Err(Failure::new(Code::RequestBodyTooLarge, "The body is longer than the file, or than 4 MiB."));
     }
     let tree = service.tree(ask).await?;
-    let options = OpenOptions { disposition: Disposition::Overwrite, ..of_file(Access::Write) };
+    // Who may only create makes nothing anew.
+    let disposition = if ask.by.may_overwrite() { Disposition::Overwrite } else { Disposition::Create };
+    let options = OpenOptions { disposition, ..of_file(Access::Write) };
     let facts = with(&tree, &ask.target.path(), options, async |file| {
         file.set_length(length).await?;
         if !ask.body.is_empty() {
@@ -168,18 +169,14 @@ pub(super) async fn delete(service: &Service, ask: &Ask) -> Result<Answer, Failu
 
 /// Rename File and Rename Directory: the source is named by its whole URL.
 pub(super) async fn rename(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
-    const SOURCE: &str = "x-ms-file-rename-source";
-    let source = ask.header(SOURCE).ok_or_else(|| Failure::missing(SOURCE))?;
     let is_true = |name| ask.header(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
-    let wrong = || Failure::header(SOURCE, "the URL of a file or directory of the same share");
-    let url: hyper::Uri = source.parse().map_err(|_| wrong())?;
-    let host = url.authority().map(ToString::to_string).unwrap_or_default();
-    let from = Target::parse(&host, url.path(), |name| name == ask.target.account)?;
-    if from.account != ask.target.account || from.share != ask.target.share || from.names.is_empty() {
-        return Err(wrong());
-    }
+    let from = ask.source.as_ref().filter(|from| from.account == ask.target.account && from.share == ask.target.share);
+    let from = from.ok_or_else(|| {
+        Failure::header("x-ms-file-rename-source", "the URL of a file or directory of the same share")
+    })?;
+    let replaces = is_true("x-ms-file-rename-replace-if-exists") && ask.by.may_overwrite();
     let tree = service.tree(ask).await?;
-    tree.rename(&from.path(), &ask.target.path(), is_true("x-ms-file-rename-replace-if-exists")).await?;
+    tree.rename(&from.path(), &ask.target.path(), replaces).await?;
     let facts = tree.facts(&ask.target.path()).await?;
     Ok(of_facts(StatusCode::OK, &facts))
 }

@@ -17,10 +17,10 @@ use hyper::header::HeaderMap;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::answer::{Answer, empty};
+use crate::auth::Proven;
 use crate::failure::{Code, Failure};
 use crate::query::Query;
 use crate::sessions::Sessions;
-use crate::shared_key::Proven;
 use crate::target::Target;
 
 pub(crate) use self::file::PUT_MAX;
@@ -38,6 +38,8 @@ pub(crate) struct Ask {
     pub(crate) by: Proven,
     pub(crate) operation: Operation,
     pub(crate) target: Target,
+    /// What it is copied or renamed from, where the operation has that. Whoever asks is allowed to take it from there.
+    pub(crate) source: Option<Target>,
     pub(crate) query: Query,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,

@@ -1,0 +1,109 @@
+//! Who asks, and what that one may do: proved before anything of a body is read.
+//!
+//! A request is proved by a key of the account ([`shared_key`]) or by a signature in its URL that somebody with a key made for others ([`sas`]).
+
+mod rights;
+mod sas;
+mod shared_key;
+mod source;
+
+use std::net::IpAddr;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use control::Keys;
+use hyper::header::AUTHORIZATION;
+use hyper::http::request::Parts;
+use jiff::Timestamp;
+use secure::is_hmac_sha256;
+
+use crate::failure::Failure;
+use crate::operations::Operation;
+use crate::query::Query;
+use crate::target::Target;
+
+use self::rights::Rights;
+pub(crate) use self::sas::Overrides;
+pub(crate) use self::source::source;
+
+/// What proofs are looked at against.
+pub(crate) trait Known {
+    /// The keys of an account, if there is one of that name.
+    fn keys(&self, account: &str) -> Option<Keys>;
+    /// A policy that is stored with a share.
+    fn policy(&self, account: &str, share: &str, id: &str) -> Option<Policy>;
+}
+
+/// A stored access policy, as it was set: a signature names it and takes from it what it does not say itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Policy {
+    pub(crate) start: Option<String>,
+    pub(crate) expiry: Option<String>,
+    pub(crate) permissions: Option<String>,
+}
+
+/// How a request comes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Way {
+    /// From where.
+    pub(crate) peer: IpAddr,
+    /// By HTTPS.
+    pub(crate) is_secure: bool,
+    /// When.
+    pub(crate) at: Timestamp,
+}
+
+/// Who proved to be allowed to ask this account. Nothing is done for anybody else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Proven {
+    account: String,
+    rights: Rights,
+    overrides: Overrides,
+}
+
+impl Proven {
+    /// The account.
+    pub(crate) fn account(&self) -> &str {
+        &self.account
+    }
+
+    /// Whether this may be done, where the request names it.
+    pub(crate) fn allows(&self, operation: Operation) -> Result<(), Failure> {
+        self.rights.allow(operation)
+    }
+
+    /// Whether what is there already may be made anew by what is made, copied or renamed.
+    pub(crate) fn may_overwrite(&self) -> bool {
+        self.rights.allow_overwriting()
+    }
+
+    /// The headers of a file that the answer has whatever the file's are.
+    pub(crate) fn overrides(&self) -> &Overrides {
+        &self.overrides
+    }
+}
+
+/// Finds out who asks. A header counts before a signature in the URL.
+pub(crate) fn prove(
+    parts: &Parts,
+    query: &Query,
+    target: &Target,
+    way: Way,
+    known: &impl Known,
+) -> Result<Proven, Failure> {
+    let account = target.account.clone();
+    if !parts.headers.contains_key(AUTHORIZATION) && query.get("sig").is_some() {
+        let (rights, overrides) = sas::verify(query, target, way, known)?;
+        return Ok(Proven { account, rights, overrides });
+    }
+    shared_key::verify(parts, query, &account, known.keys(&account).as_ref(), way.at)?;
+    Ok(Proven { account, rights: Rights::Key, overrides: Overrides::default() })
+}
+
+/// True where a key of the account signed this text. An account that does not exist has none, which nobody can tell from a wrong key.
+fn is_signed(keys: Option<&Keys>, text: &str, signature: &str) -> bool {
+    let signature = BASE64_STANDARD.decode(signature).unwrap_or_default();
+    let is_of =
+        |key: &String| BASE64_STANDARD.decode(key).is_ok_and(|key| is_hmac_sha256(&key, text.as_bytes(), &signature));
+    keys.is_some_and(|keys| is_of(&keys.key1) | is_of(&keys.key2))
+}

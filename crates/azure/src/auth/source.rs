@@ -1,0 +1,132 @@
+//! The place from which something is copied, or where it was before it is renamed: who asks has to be allowed that as well.
+
+use hyper::Uri;
+use hyper::header::HeaderMap;
+
+use super::rights::Rights;
+use super::{Known, Proven, Way, sas};
+use crate::failure::{Code, Failure};
+use crate::operations::Operation;
+use crate::query::Query;
+use crate::target::Target;
+
+const RENAMED: &str = "x-ms-file-rename-source";
+const COPIED: &str = "x-ms-copy-source";
+
+/// The source that a request names in a header, where its operation has one. Its URL may have a signature of its own; without one, what proved the
+/// request has to allow it.
+pub(crate) fn source(
+    proven: &Proven,
+    operation: Operation,
+    (target, headers): (&Target, &HeaderMap),
+    way: Way,
+    known: &impl Known,
+) -> Result<Option<Target>, Failure> {
+    let (header, needed) = match operation {
+        // What is renamed is no longer where it was.
+        Operation::RenameFile | Operation::RenameDirectory => (RENAMED, operation),
+        Operation::CopyFile | Operation::PutRangeFromUrl => (COPIED, Operation::GetFile),
+        _ => return Ok(None),
+    };
+    let text = headers.get(header).ok_or_else(|| Failure::missing(header))?;
+    let wrong = || Failure::header(header, "the URL of a file or directory of an account here");
+    let url: Uri = text.to_str().ok().and_then(|text| text.parse().ok()).ok_or_else(wrong)?;
+    let host = url.authority().map(ToString::to_string).unwrap_or_default();
+    let source = Target::parse(&host, url.path(), |account| known.keys(account).is_some())?;
+    let query = Query::parse(url.query().unwrap_or_default())?;
+    if source.share.is_none() || source.names.is_empty() {
+        return Err(wrong());
+    }
+    let rights = match query.get("sig") {
+        Some(_) => sas::verify(&query, &source, way, known)?.0,
+        None if covers(proven.rights, target, &source) => proven.rights,
+        None => {
+            return Err(Failure::new(Code::AuthorizationFailure, "This request is not authorized to read its source."));
+        }
+    };
+    rights.allow(needed)?;
+    Ok(Some(source))
+}
+
+/// Whether rights that hold for what a request names hold for its source.
+fn covers(rights: Rights, target: &Target, source: &Target) -> bool {
+    let is_same_account = source.account == target.account;
+    match rights {
+        Rights::Key | Rights::Account { .. } => is_same_account,
+        Rights::Share(_) => is_same_account && source.share == target.share,
+        Rights::File(_) => source == target,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use control::Keys;
+
+    use super::super::Policy;
+    use super::super::rights::{Levels, Permissions};
+    use super::*;
+    use crate::auth::Overrides;
+
+    struct Accounts;
+
+    impl Known for Accounts {
+        fn keys(&self, account: &str) -> Option<Keys> {
+            let keys = || Keys { key1: String::new(), key2: String::new() };
+            ["work", "other"].contains(&account).then(keys)
+        }
+
+        fn policy(&self, _: &str, _: &str, _: &str) -> Option<Policy> {
+            None
+        }
+    }
+
+    fn asked(rights: Rights, operation: Operation, header: &'static str, url: &str) -> Result<Option<Target>, Code> {
+        let target = Target::parse("h", "/work/docs/new", |_| true).unwrap();
+        let proven = Proven { account: "work".into(), rights, overrides: Overrides::default() };
+        let way = Way { peer: [127, 0, 0, 1].into(), is_secure: false, at: "2026-11-30T05:00:00Z".parse().unwrap() };
+        let headers = [(header, url)].map(|(name, url)| (name.parse().unwrap(), url.parse().unwrap()));
+        let headers = headers.into_iter().collect();
+        source(&proven, operation, (&target, &headers), way, &Accounts).map_err(|failure| failure.code)
+    }
+
+    #[test]
+    fn a_source_is_read_by_who_may_read_there() {
+        let letters = Permissions::of_letters;
+        let copied = |rights, url| asked(rights, Operation::CopyFile, COPIED, url).map(|source| source.is_some());
+        let refused = Err(Code::AuthorizationFailure);
+        let (here, there) = ("http://h/work/docs/old", "http://h/work/more/old");
+        for url in [here, there, "http://work.file.core.localhost/docs/old"] {
+            assert_eq!(copied(Rights::Key, url), Ok(true), "{url}");
+        }
+        assert_eq!(copied(Rights::Key, "http://h/other/docs/old"), refused);
+        let account = |permissions| Rights::Account { levels: Levels::of_letters("o"), permissions };
+        assert_eq!(copied(account(letters("rw")), there), Ok(true));
+        assert_eq!(copied(account(letters("w")), there), Err(Code::AuthorizationPermissionMismatch));
+        assert_eq!(
+            (copied(Rights::Share(letters("rw")), here), copied(Rights::Share(letters("rw")), there)),
+            (Ok(true), refused)
+        );
+        assert_eq!(copied(Rights::File(letters("rw")), here), refused);
+        assert_eq!(copied(Rights::File(letters("rw")), "http://h/work/docs/new"), Ok(true));
+        let unsigned = format!("{here}?sv=2026-10-06&sr=f&sp=r&se=2027-01-01&sig=AAAA");
+        assert_eq!(copied(Rights::Key, &unsigned), Err(Code::AuthenticationFailed), "its own signature is wrong");
+    }
+
+    #[test]
+    fn what_is_renamed_needs_to_be_written_where_it_was() {
+        let renamed =
+            |letters, url| asked(Rights::Share(Permissions::of_letters(letters)), Operation::RenameFile, RENAMED, url);
+        let source = Target::parse("h", "/work/docs/a%20b", |_| true).unwrap();
+        assert_eq!(renamed("w", "http://h/work/docs/a%20b"), Ok(Some(source)));
+        assert_eq!(renamed("r", "http://h/work/docs/a"), Err(Code::AuthorizationPermissionMismatch));
+        assert_eq!(renamed("w", "http://h/work/docs"), Err(Code::InvalidHeaderValue));
+        assert_eq!(renamed("w", "nowhere"), Err(Code::InvalidHeaderValue));
+        assert_eq!(renamed("w", "http://h/work/docs/../x"), Err(Code::InvalidResourceName));
+    }
+
+    #[test]
+    fn others_have_none() {
+        assert_eq!(asked(Rights::Key, Operation::PutRange, COPIED, "x"), Ok(None));
+        assert_eq!(asked(Rights::Key, Operation::CopyFile, RENAMED, "x"), Err(Code::MissingRequiredHeader));
+    }
+}
