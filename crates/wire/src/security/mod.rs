@@ -2,6 +2,7 @@
 
 mod acl;
 mod descriptor;
+mod sddl;
 mod sid;
 
 pub mod access;
@@ -10,4 +11,5 @@ pub mod inherit;
 
 pub use acl::{Ace, AceBody, AceFlags, AceKind, Acl};
 pub use descriptor::{Control, SecurityDescriptor, SecurityInformation};
+pub use sddl::SddlText;
 pub use sid::{Sid, SidText};
