@@ -1,15 +1,20 @@
 //! An open file or directory (MS-SMB2 3.2.1.6).
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use wire::command::close::CloseFlags;
+use wire::context::create::OnDiskId;
 use wire::fscc::FileClass;
+use wire::fscc::file::Basic;
+use wire::security::{SecurityDescriptor, SecurityInformation};
 use wire::status::Status;
 
+use crate::command::ioctl::CopyKey;
 use crate::command::query_directory::Entry;
 use crate::command::query_info::Facts;
-use crate::command::{close, create, flush, query_directory, query_info, read, set_info, write};
+use crate::command::{close, create, flush, ioctl, query_directory, query_info, read, set_info, write};
 use crate::data::Data;
 use crate::error::Error;
 use crate::open_state::OpenState;
@@ -22,6 +27,7 @@ use crate::tree_state::{TreeState, wire_path};
 pub struct File {
     pub(crate) state: Arc<OpenState>,
     facts: Facts,
+    id: Option<OnDiskId>,
 }
 
 impl File {
@@ -31,7 +37,7 @@ impl File {
         state.opened(created.id, created.is_durable);
         let state = Arc::new(state);
         tree.shared.know_open(&state);
-        let file = File { state, facts: created.facts };
+        let file = File { state, facts: created.facts, id: created.disk_id };
         match options.disposition {
             Disposition::Overwrite => file.emptied().await,
             Disposition::Open | Disposition::Create | Disposition::OpenOrCreate => Ok(file),
@@ -55,6 +61,16 @@ impl File {
     /// What it was when it was opened.
     pub fn facts(&self) -> Facts {
         self.facts
+    }
+
+    /// The server's number for it, where that was asked for and there is one.
+    pub fn id(&self) -> Option<OnDiskId> {
+        self.id
+    }
+
+    /// False once it is closed, or every connection was lost and the server kept nothing.
+    pub fn is_open(&self) -> bool {
+        self.state.file_id().is_ok()
     }
 
     /// True where the open made the name or emptied what had it.
@@ -106,7 +122,51 @@ impl File {
 
     /// Sets the time of the last write.
     pub async fn set_written(&self, time: wire::ids::FileTime) -> Result<(), Error> {
-        set_info::last_write(&self.state, time).await
+        self.set_basic(Basic { write: time, ..Basic::default() }).await
+    }
+
+    /// Sets times and attributes: zeros leave what there is, and a time of -1 keeps it from changing through this open (MS-FSCC 2.4.7).
+    pub async fn set_basic(&self, basic: Basic) -> Result<(), Error> {
+        set_info::basic(&self.state, basic).await
+    }
+
+    /// Its security descriptor, those parts that are named.
+    pub async fn descriptor(&self, which: SecurityInformation) -> Result<SecurityDescriptor, Error> {
+        query_info::descriptor(&self.state, which).await
+    }
+
+    /// Sets those parts of its security descriptor that are named.
+    pub async fn set_descriptor(
+        &self,
+        descriptor: &SecurityDescriptor,
+        which: SecurityInformation,
+    ) -> Result<(), Error> {
+        set_info::descriptor(&self.state, descriptor, which).await
+    }
+
+    /// Makes the file sparse: what is not written takes no space.
+    pub async fn make_sparse(&self) -> Result<(), Error> {
+        ioctl::make_sparse(&self.state).await
+    }
+
+    /// Has a range read as zeros.
+    pub async fn zero(&self, range: Range<u64>) -> Result<(), Error> {
+        ioctl::zero(&self.state, range).await
+    }
+
+    /// The first parts of a range that have storage, about `most` of them at most, in order; all of it up to the file's end where the file is not sparse.
+    pub async fn allocated(&self, range: Range<u64>, most: usize) -> Result<Vec<Range<u64>>, Error> {
+        ioctl::allocated(&self.state, range, most).await
+    }
+
+    /// Names the open as a source for [`File::copy_from`] in the same session.
+    pub async fn copy_key(&self) -> Result<CopyKey, Error> {
+        ioctl::copy_key(&self.state).await
+    }
+
+    /// Has the server copy a range of another open to the same place here.
+    pub async fn copy_from(&self, source: &CopyKey, range: Range<u64>) -> Result<(), Error> {
+        ioctl::copy_from(&self.state, source, range).await
     }
 
     /// Gives it another name, from the share's root, in place of a file that has it where `replace`.

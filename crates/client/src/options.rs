@@ -1,6 +1,7 @@
 //! How a name is to be opened, in an application's words.
 
 use wire::command::create::{CreateDisposition, CreateOptions, ShareAccess};
+use wire::fscc::FileAttributes;
 use wire::security::access;
 
 /// What an open may do.
@@ -8,6 +9,8 @@ use wire::security::access;
 pub enum Access {
     /// Look at attributes and times.
     Attributes,
+    /// Look at attributes and times, and change them.
+    ChangeAttributes,
     /// Read data, or list a directory.
     Read,
     /// Read and write data.
@@ -42,6 +45,18 @@ pub enum Sharing {
     Nothing,
 }
 
+/// What an open may do with a security descriptor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Security {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// Read it.
+    Read,
+    /// Read and change it.
+    Change,
+}
+
 /// How to open a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenOptions {
@@ -63,6 +78,12 @@ pub struct OpenOptions {
     pub unbuffered: bool,
     /// In which order it will be read, as far as is known.
     pub scan: Scan,
+    /// What the open may do with its security descriptor.
+    pub security: Security,
+    /// The attributes of what is made.
+    pub attributes: FileAttributes,
+    /// The server is to tell its number for the file.
+    pub wants_id: bool,
 }
 
 /// In which order a file will be read; the server may read ahead, or not.
@@ -89,6 +110,9 @@ impl Default for OpenOptions {
             write_through: false,
             unbuffered: false,
             scan: Scan::Unknown,
+            security: Security::Nothing,
+            attributes: FileAttributes::NONE,
+            wants_id: false,
         }
     }
 }
@@ -98,13 +122,20 @@ impl OpenOptions {
         // No SYNCHRONIZE: a directory lends the right to see attributes, and nothing can be waited for over the network.
         let look = access::READ_ATTRIBUTES;
         let write = access::READ_DATA | access::WRITE_DATA | access::APPEND_DATA | access::WRITE_ATTRIBUTES;
-        match self.access {
+        let access = match self.access {
             Access::Attributes => look,
+            Access::ChangeAttributes => look | access::WRITE_ATTRIBUTES,
             Access::Read => look | access::READ_DATA | access::READ_EA,
             Access::Write => look | write,
             Access::Delete => look | access::DELETE,
             Access::WriteAndDelete => look | write | access::DELETE,
-        }
+        };
+        access
+            | match self.security {
+                Security::Nothing => 0,
+                Security::Read => access::READ_CONTROL,
+                Security::Change => access::READ_CONTROL | access::WRITE_DAC | access::WRITE_OWNER,
+            }
     }
 
     pub(crate) fn share_access(&self) -> ShareAccess {

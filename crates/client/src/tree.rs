@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use wire::command::tree_connect::ShareType;
+use wire::context::create::OnDiskId;
 
 use crate::command::query_directory::Entry;
 use crate::command::query_info::Facts;
@@ -29,6 +30,11 @@ impl Tree {
         &self.state.share
     }
 
+    /// The number by which the server knows the session; `None` while there is none.
+    pub fn session_id(&self) -> Option<u64> {
+        self.state.shared.state.lock().identity.as_ref().map(|identity| identity.session_id.0)
+    }
+
     /// The share wants everything encrypted, whatever the session says.
     pub fn is_sealed(&self) -> bool {
         self.state.is_sealed()
@@ -41,7 +47,12 @@ impl Tree {
 
     /// What a name stands for.
     pub async fn facts(&self, path: &str) -> Result<Facts, Error> {
-        create::look(&self.state, &wire_path(path)).await
+        create::look(&self.state, &wire_path(path), false).await.map(|(facts, _)| facts)
+    }
+
+    /// The same, and the server's number for it, where it has one.
+    pub async fn facts_and_id(&self, path: &str) -> Result<(Facts, Option<OnDiskId>), Error> {
+        create::look(&self.state, &wire_path(path), true).await
     }
 
     /// What is in a directory, without `.` and `..`.

@@ -144,7 +144,7 @@ fn starts_with(name: &str, prefix: &str) -> bool {
 }
 
 fn listed(entry: Entry) -> Listed {
-    let Entry { name, facts } = entry;
+    let Entry { name, facts, .. } = entry;
     let is_directory = facts.is_directory();
     let properties = Properties {
         length: (!is_directory).then_some(facts.end_of_file),

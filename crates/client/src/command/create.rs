@@ -5,7 +5,7 @@ use wire::codec::utf16_bytes;
 use wire::command::close::CloseRequest;
 use wire::command::create::{CreateOptions, CreateRequest, CreateResponse, ImpersonationLevel, OplockLevel};
 use wire::context::create::{
-    CreateContextsBuilder, DurableReconnectV2, DurableRequestV2, Lease, LeaseState, LeaseV2, name,
+    CreateContextsBuilder, DurableReconnectV2, DurableRequestV2, Lease, LeaseState, LeaseV2, OnDiskId, name,
 };
 use wire::fscc::FileAttributes;
 use wire::ids::{Command, FileId, Guid};
@@ -29,6 +29,8 @@ pub(crate) struct Created {
     pub(crate) id: FileId,
     pub(crate) is_durable: bool,
     pub(crate) facts: Facts,
+    /// The server's number for the file, where it was asked for and the server has one.
+    pub(crate) disk_id: Option<OnDiskId>,
 }
 
 /// Opens what `open` says.
@@ -65,9 +67,14 @@ async fn ask(open: &OpenState) -> Result<Answer, Error> {
     open.tree.shared.perform(&ask).await
 }
 
-/// What a name stands for, a symbolic link for itself: CREATE and CLOSE in one frame, so that nothing stays open whatever happens to the answer.
-pub(crate) async fn look(tree: &TreeState, path: &str) -> Result<Facts, Error> {
-    let name = utf16_bytes(path);
+/// What a name stands for, a symbolic link for itself, with the server's number for it where `wants_id`: CREATE and CLOSE in one frame, so that nothing
+/// stays open whatever happens to the answer.
+pub(crate) async fn look(tree: &TreeState, path: &str, wants_id: bool) -> Result<(Facts, Option<OnDiskId>), Error> {
+    let path_bytes = utf16_bytes(path);
+    let mut contexts = CreateContextsBuilder::new();
+    if wants_id {
+        contexts.add(name::QUERY_ON_DISK_ID, &[]);
+    }
     let options = OpenOptions { access: Access::Attributes, ..OpenOptions::default() };
     let body = |out: &mut Vec<u8>, _: FileId| {
         let request = CreateRequest {
@@ -76,7 +83,8 @@ pub(crate) async fn look(tree: &TreeState, path: &str) -> Result<Facts, Error> {
             share_access: options.share_access(),
             disposition: options.create_disposition(),
             options: CreateOptions::OPEN_REPARSE_POINT,
-            name: Utf16::new(&name).unwrap_or_default(),
+            name: Utf16::new(&path_bytes).unwrap_or_default(),
+            contexts: contexts.contexts(),
             ..CreateRequest::default()
         };
         request.encode(out);
@@ -89,7 +97,8 @@ pub(crate) async fn look(tree: &TreeState, path: &str) -> Result<Facts, Error> {
     let ask = Ask { command: Command::CREATE, tree: Some(tree), related, ..Ask::of_session(&body) };
     let answer = tree.shared.perform(&ask).await?;
     let answer = answer.expect(&[Status::SUCCESS], || format!("open {}", if path.is_empty() { r"\" } else { path }))?;
-    created(&CreateResponse::decode(answer.message())?).map(|created| created.facts)
+    let created = created(&CreateResponse::decode(answer.message())?)?;
+    Ok((created.facts, created.disk_id))
 }
 
 /// Takes up an open in a new session; `None` where the server has not kept it.
@@ -117,6 +126,9 @@ fn is_told_apart(options: &OpenOptions) -> bool {
 fn contexts(open: &OpenState, add: impl FnOnce(&mut CreateContextsBuilder)) -> CreateContextsBuilder {
     let mut contexts = CreateContextsBuilder::new();
     add(&mut contexts);
+    if open.options.wants_id {
+        contexts.add(name::QUERY_ON_DISK_ID, &[]);
+    }
     if open.options.durable {
         let lease = Lease {
             lease_key: open.lease_key,
@@ -134,7 +146,7 @@ fn request<'a>(open: &OpenState, path: &'a [u8], contexts: &'a CreateContextsBui
         oplock_level: if open.options.durable { OplockLevel::LEASE } else { OplockLevel::NONE },
         impersonation_level: ImpersonationLevel::IMPERSONATION.0,
         desired_access: open.options.access_mask().into(),
-        file_attributes: FileAttributes::NONE.0,
+        file_attributes: open.options.attributes.0,
         share_access: open.options.share_access(),
         disposition: open.options.create_disposition(),
         options: open.options.create_options(),
@@ -154,7 +166,8 @@ fn created(response: &CreateResponse<'_>) -> Result<Created, Error> {
         attributes: FileAttributes(response.file_attributes),
     };
     let is_durable = response.contexts.find(name::DURABLE_HANDLE_REQUEST_V2).is_some();
-    Ok(Created { id: response.file_id, is_durable, facts })
+    let disk_id = response.contexts.find(name::QUERY_ON_DISK_ID).map(OnDiskId::decode).transpose()?;
+    Ok(Created { id: response.file_id, is_durable, facts, disk_id })
 }
 
 fn doing(open: &OpenState) -> String {

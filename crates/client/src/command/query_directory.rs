@@ -23,6 +23,8 @@ pub struct Entry {
     pub name: String,
     /// What has it.
     pub facts: Facts,
+    /// The server's number for that; zero where it tells none.
+    pub id: u64,
 }
 
 /// What fits the pattern, without `.` and `..`. A listing whose channel breaks begins anew: what the lost answer held would be missing.
@@ -56,7 +58,7 @@ async fn page(
     };
     let body = |out: &mut Vec<u8>, file_id: FileId| {
         let request = QueryDirectoryRequest {
-            class: FileClass::FULL_DIRECTORY,
+            class: FileClass::ID_FULL_DIRECTORY,
             flags,
             file_id,
             pattern: Utf16::new(pattern).unwrap_or_default(),
@@ -72,7 +74,7 @@ async fn page(
     }
     let answer = answer.expect(&[Status::SUCCESS], || format!("list {}", open.path))?;
     let listing = QueryDirectoryResponse::decode(answer.message())?;
-    for entry in directory::entries(FileClass::FULL_DIRECTORY, listing.output) {
+    for entry in directory::entries(FileClass::ID_FULL_DIRECTORY, listing.output) {
         let entry = entry?;
         let name = entry.name.decode().ok_or(Error::Malformed("a name that is no text"))?;
         if is_sound(&name) {
@@ -85,7 +87,7 @@ async fn page(
                 allocation: entry.allocation,
                 attributes: entry.attributes,
             };
-            entries.push(Entry { name, facts });
+            entries.push(Entry { name, facts, id: entry.file_id });
         }
     }
     Ok(true)

@@ -4,6 +4,7 @@ use wire::command::query_info::{InfoType, QueryInfoRequest, QueryInfoResponse};
 use wire::fscc::file::NetworkOpen;
 use wire::fscc::{FileAttributes, FileClass};
 use wire::ids::{Command, FileId, FileTime};
+use wire::security::{SecurityDescriptor, SecurityInformation};
 use wire::status::Status;
 
 use crate::error::Error;
@@ -49,6 +50,23 @@ pub(crate) async fn facts(open: &OpenState) -> Result<Facts, Error> {
         allocation: told.allocation,
         attributes: told.attributes,
     })
+}
+
+/// Parts of the security descriptor (MS-SMB2 3.3.5.20.3).
+pub(crate) async fn descriptor(open: &OpenState, which: SecurityInformation) -> Result<SecurityDescriptor, Error> {
+    let body = |out: &mut Vec<u8>, file_id: FileId| {
+        let request = QueryInfoRequest {
+            info_type: InfoType::SECURITY,
+            additional_information: which.0,
+            output_buffer_length: CREDIT_BYTES as u32,
+            file_id,
+            ..QueryInfoRequest::default()
+        };
+        request.encode(out);
+    };
+    let answer = open.tree.shared.perform(&Ask::of(open, Command::QUERY_INFO, &body)).await?;
+    let answer = answer.expect(&[Status::SUCCESS], || format!("ask for the security of {}", open.path))?;
+    Ok(SecurityDescriptor::decode(QueryInfoResponse::decode(answer.message())?.output)?)
 }
 
 /// Any information of a file, as much as one credit pays for.

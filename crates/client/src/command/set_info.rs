@@ -4,7 +4,8 @@ use wire::command::set_info::{InfoType, SetInfoRequest};
 use wire::fscc::FileClass;
 use wire::fscc::file::{Basic, EndOfFile};
 use wire::fscc::rename::{Disposition, Rename};
-use wire::ids::{Command, FileId, FileTime};
+use wire::ids::{Command, FileId};
+use wire::security::{SecurityDescriptor, SecurityInformation};
 use wire::status::Status;
 
 use crate::error::Error;
@@ -18,11 +19,32 @@ pub(crate) async fn end_of_file(open: &OpenState, length: u64) -> Result<(), Err
     set(open, FileClass::END_OF_FILE, &buffer, "set the length of").await
 }
 
-/// Sets the time of the last write; zeros leave the rest as it is (MS-FSCC 2.4.7).
-pub(crate) async fn last_write(open: &OpenState, time: FileTime) -> Result<(), Error> {
+/// Sets times and attributes; zeros leave what there is (MS-FSCC 2.4.7).
+pub(crate) async fn basic(open: &OpenState, basic: Basic) -> Result<(), Error> {
     let mut buffer = Vec::new();
-    Basic { write: time, ..Basic::default() }.encode(&mut buffer);
-    set(open, FileClass::BASIC, &buffer, "set the time of").await
+    basic.encode(&mut buffer);
+    set(open, FileClass::BASIC, &buffer, "set the times and attributes of").await
+}
+
+/// Sets parts of the security descriptor (MS-SMB2 3.3.5.21.3).
+pub(crate) async fn descriptor(
+    open: &OpenState,
+    descriptor: &SecurityDescriptor,
+    which: SecurityInformation,
+) -> Result<(), Error> {
+    let too_long = || Error::refused(Status::INVALID_SECURITY_DESCR, format!("set the security of {}", open.path));
+    let buffer = descriptor.encode().ok_or_else(too_long)?;
+    let body = |out: &mut Vec<u8>, file_id: FileId| {
+        let request = SetInfoRequest {
+            info_type: InfoType::SECURITY,
+            additional_information: which.0,
+            file_id,
+            buffer: &buffer,
+            ..SetInfoRequest::default()
+        };
+        request.encode(out);
+    };
+    ask(open, buffer.len(), &body, "set the security of").await
 }
 
 /// Gives the file another name, from the share's root.
@@ -44,7 +66,16 @@ async fn set(open: &OpenState, class: FileClass, buffer: &[u8], doing: &str) -> 
         let info_type = InfoType::FILE;
         SetInfoRequest { info_type, class: class.into(), file_id, buffer, ..SetInfoRequest::default() }.encode(out);
     };
-    let ask = Ask { again: Again::Replayed, ..Ask::of(open, Command::SET_INFO, &body) };
+    ask(open, buffer.len(), &body, doing).await
+}
+
+async fn ask(
+    open: &OpenState,
+    bytes: usize,
+    body: &(dyn Fn(&mut Vec<u8>, FileId) + Sync),
+    doing: &str,
+) -> Result<(), Error> {
+    let ask = Ask { bytes, again: Again::Replayed, ..Ask::of(open, Command::SET_INFO, body) };
     let answer = open.tree.shared.perform(&ask).await?;
     answer.expect(&[Status::SUCCESS], || format!("{doing} {}", open.path)).map(|_| ())
 }

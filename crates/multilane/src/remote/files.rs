@@ -39,7 +39,7 @@ pub(crate) fn list(arguments: &List, output: Output) -> Result<(), Error> {
         let path = &place.path;
         match tree.entries(path).await {
             Err(error) if error.status() == Some(Status::NOT_A_DIRECTORY) => {
-                Ok(vec![Entry { name: place.name().to_owned(), facts: tree.facts(path).await? }])
+                Ok(vec![Entry { name: place.name().to_owned(), facts: tree.facts(path).await?, id: 0 }])
             }
             listed => listed,
         }
@@ -52,7 +52,7 @@ pub(crate) fn list(arguments: &List, output: Output) -> Result<(), Error> {
 pub(crate) fn stat(arguments: &Stat, output: Output) -> Result<(), Error> {
     let facts =
         with_tree(&arguments.place, &arguments.login, async |tree: Tree| tree.facts(&arguments.place.path).await)?;
-    let one = shown(Entry { name: arguments.place.to_string(), facts });
+    let one = shown(Entry { name: arguments.place.to_string(), facts, id: 0 });
     output.print(&one, |one| {
         format!(
             "Name        {}\nKind        {}\nSize        {} ({} bytes)\nAllocated   {}\nCreated     {}\nWritten     {}\nChanged     {}\nAttributes  {}\n",

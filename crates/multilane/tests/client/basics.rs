@@ -2,7 +2,10 @@
 
 use crate::configuration::{configuration, making, server, session, simulate, target};
 use crate::network::{Links, reach_all};
-use client::{Channels, Cipher, Disposition, Error, OpenOptions, Session, Settings, SigningAlgorithm, Status, Tree};
+use client::{
+    Access, Basic, Channels, Cipher, Disposition, Error, FileAttributes, FileTime, OpenOptions, Security,
+    SecurityInformation, Session, Settings, SigningAlgorithm, Status, Tree,
+};
 use server::admin::{Account, Multichannel, Sealing};
 use server::in_memory::InMemory;
 use std::time::Duration;
@@ -113,6 +116,77 @@ fn directories_are_made_listed_renamed_and_removed() {
             tree.remove(path).await.unwrap();
         }
         assert!(tree.entries("").await.unwrap().is_empty());
+    });
+}
+
+#[test]
+fn times_attributes_and_descriptors_are_set_and_told() {
+    simulate(async {
+        let (_session, tree) = one_link(Settings::default()).await;
+        write_all(&tree, "file", b"abc").await;
+        let options = OpenOptions {
+            access: Access::ChangeAttributes,
+            security: Security::Change,
+            wants_id: true,
+            ..OpenOptions::default()
+        };
+        let file = tree.open("file", options).await.unwrap();
+        let time = FileTime::from_unix(1_700_000_000, 0);
+        let basic = Basic { creation: time, write: time, attributes: FileAttributes::HIDDEN, ..Basic::default() };
+        file.set_basic(basic).await.unwrap();
+        let which = SecurityInformation::OWNER | SecurityInformation::DACL;
+        let mut descriptor = file.descriptor(which).await.unwrap();
+        descriptor.dacl.as_mut().unwrap().aces.truncate(1);
+        file.set_descriptor(&descriptor, which).await.unwrap();
+        assert_eq!(file.descriptor(which).await.unwrap().dacl, descriptor.dacl);
+        let facts = file.facts_now().await.unwrap();
+        assert_eq!((facts.created, facts.written), (time, time));
+        assert!(facts.attributes.contains(FileAttributes::HIDDEN));
+        let (looked, id) = tree.facts_and_id("file").await.unwrap();
+        assert_eq!((looked.created, id), (time, file.id()));
+        assert_eq!(tree.entries("").await.unwrap()[0].id, id.unwrap().disk_file_id);
+        assert_eq!(tree.session_id(), tree.clone().session_id());
+        assert!(file.is_open());
+        file.close().await.unwrap();
+    });
+}
+
+#[test]
+fn sparse_files_tell_what_has_storage_and_are_copied_by_the_server() {
+    simulate(async {
+        let (_session, tree) = one_link(Settings::default()).await;
+        let file = tree.open("sparse", making(Disposition::Create)).await.unwrap();
+        file.make_sparse().await.unwrap();
+        file.set_length(40 << 20).await.unwrap();
+        assert_eq!(file.allocated(0..40 << 20, 9).await.unwrap(), []);
+        let data = pattern(1 << 20, 9);
+        file.write(20 << 20, data.clone()).await.unwrap();
+        let found = file.allocated(0..40 << 20, 9).await.unwrap();
+        assert_eq!(found, [20 << 20..21 << 20]);
+        let copy = tree.open("copy", making(Disposition::Create)).await.unwrap();
+        copy.copy_from(&file.copy_key().await.unwrap(), 0..40 << 20).await.unwrap();
+        assert_eq!(copy.facts_now().await.unwrap().end_of_file, 40 << 20);
+        assert!(copy.read(20 << 20, 1 << 20).await.unwrap()[..] == data[..]);
+        file.zero(20 << 20..21 << 20).await.unwrap();
+        assert_eq!(file.allocated(0..40 << 20, 9).await.unwrap(), []);
+        file.close().await.unwrap();
+        copy.close().await.unwrap();
+    });
+}
+
+#[test]
+fn a_stream_goes_with_its_file() {
+    simulate(async {
+        let (_session, tree) = one_link(Settings::default()).await;
+        tree.make_directory("dir").await.unwrap();
+        write_all(&tree, "dir/file", b"data").await;
+        for base in ["dir", "dir/file"] {
+            write_all(&tree, &format!("{base}:notes:$DATA"), b"kept").await;
+        }
+        tree.rename("dir/file", "dir/moved", false).await.unwrap();
+        assert_eq!(read_all(&tree, "dir/moved:notes:$DATA").await, b"kept");
+        assert_eq!(read_all(&tree, "dir:notes").await, b"kept");
+        assert_eq!(read_all(&tree, "dir/moved").await, b"data");
     });
 }
 
