@@ -1,9 +1,10 @@
 //! What the catalog says otherwise than it did when it was read before, as events of the log: names, never secrets. Whoever has changed it, by a command, on the page or
 //! by another program, the running server sees it here.
 
+use secure::PasswordHash;
 use tracing::{info, warn};
 
-use crate::catalog::{Account, Difference, Group, Snapshot, names};
+use crate::catalog::{Account, Difference, Group, ServicePrincipal, Snapshot, names};
 use crate::{ShareRecord, StoredSettings};
 
 /// Members that an event names at most.
@@ -17,6 +18,7 @@ pub(crate) fn tell(before: &Snapshot, now: &Snapshot) {
     users(before, now);
     groups(before, now);
     operators(before, now);
+    service_principals(before, now);
     shares(before, now);
     settings(&before.settings, &now.settings);
     if before.features.registered_from != now.features.registered_from
@@ -127,6 +129,18 @@ fn operators(before: &Snapshot, now: &Snapshot) {
     }
 }
 
+fn service_principals(before: &Snapshot, now: &Snapshot) {
+    let key = |(principal, kept): &(ServicePrincipal, PasswordHash)| (principal.application_id.clone(), kept.hash);
+    let found = Difference::of(&before.service_principals, &now.service_principals, key);
+    for (principal, _) in found.gone {
+        info!(name: "service_principal_deleted", principal = principal.name, application = principal.application_id, "a service principal was deleted");
+    }
+    for (principal, _) in found.made {
+        let roles = principal.roles.iter().map(|role| role.as_str()).collect::<Vec<_>>().join(",");
+        info!(name: "service_principal_created", principal = principal.name, application = principal.application_id, roles, "a service principal was made");
+    }
+}
+
 fn shares(before: &Snapshot, now: &Snapshot) {
     let found = Difference::of(&before.shares, &now.shares, |share| share.id);
     for ShareRecord { name, account, .. } in found.made {
@@ -197,7 +211,7 @@ mod tests {
 
     use super::*;
     use crate::catalog::tests::ram;
-    use crate::{AccountKind, AccountName, Catalog, DataFolder, Key, ShareChanges, ShareName, UserChanges};
+    use crate::{AccountKind, AccountName, Catalog, DataFolder, Key, Role, ShareChanges, ShareName, UserChanges};
     use server::admin::ShareRight;
 
     /// What is logged, as text.
@@ -239,12 +253,20 @@ mod tests {
             catalog.create_account(&abc, AccountKind::FileStorage).unwrap();
             catalog.add_user(&"ann".parse().unwrap(), SECRET, None).unwrap();
             catalog.create_operator(&"bob".parse().unwrap(), SECRET).unwrap();
+            catalog.add_service_principal(&"ci".parse().unwrap(), "id", SECRET, &[Role::Contributor]).unwrap();
             catalog.create_share(&ram("one")).unwrap();
         });
-        let parts = ["an account was made", "a user was made", "an operator was made", "a share was made"];
+        let parts = [
+            "an account was made",
+            "a user was made",
+            "an operator was made",
+            "a service principal was made",
+            "a share was made",
+        ];
         assert_eq!(made.len(), parts.len(), "{made:?}");
         assert!(made.iter().zip(parts).all(|(line, part)| line.starts_with(part)), "{made:?}");
-        assert!(made[3].contains("share=\"one\"") && made[3].contains("account=\"abc\""), "{made:?}");
+        assert!(made[3].contains("principal=\"ci\"") && made[3].contains("roles=\"contributor\""), "{made:?}");
+        assert!(made[4].contains("share=\"one\"") && made[4].contains("account=\"abc\""), "{made:?}");
 
         let people = told(&mut catalog, |catalog| {
             catalog.create_group(&"editors".parse().unwrap(), None).unwrap();

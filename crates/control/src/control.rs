@@ -299,6 +299,11 @@ impl Control {
         self.overrides.options.iter().map(|option| option.view(kept)).collect()
     }
 
+    /// The settings that count, where the catalog was read.
+    pub(crate) fn settings_in_use(&self) -> Option<StoredSettings> {
+        self.known.as_ref().map(|snapshot| self.settings_over(snapshot.settings.clone()))
+    }
+
     /// Has other options of `serve` count. The next configuration is made with them; where to listen stays as it is.
     pub fn override_with(&mut self, overrides: Overrides) {
         self.overrides = overrides;

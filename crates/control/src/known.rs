@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::Problem;
 use crate::catalog::{Account, Keys, ShareRecord, Snapshot};
+use crate::{Features, Problem};
 
 /// The accounts, shares and operators of a running server. A copy sees the same, and what is read later.
 #[derive(Clone, Default)]
@@ -44,6 +44,11 @@ impl KnownCatalog {
     /// The shares, by name.
     pub fn shares(&self) -> Vec<ShareRecord> {
         self.snapshot().iter().flat_map(|known| &known.shares).cloned().collect()
+    }
+
+    /// What is registered, and where metadata caching is available; `None` before the catalog was read.
+    pub fn features(&self) -> Option<Features> {
+        self.snapshot().map(|known| known.features.clone())
     }
 
     /// The shares that are not served, and those whose folder is not as it should be.

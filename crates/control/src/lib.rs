@@ -39,6 +39,7 @@ mod hosts;
 mod known;
 mod limits;
 mod look;
+mod managed;
 mod name;
 mod operations;
 mod operators;
@@ -49,8 +50,10 @@ pub mod provisioning;
 mod rates;
 mod region;
 mod reload;
+mod role;
 mod serve_option;
 mod served_folder;
+mod service_principals;
 mod share_gauges;
 mod size;
 mod sku;
@@ -68,8 +71,8 @@ pub use belief::{BeliefChanges, BelievedFor};
 pub use catalog::{
     Account, AccountChanges, Backup, BusyPolling, Catalog, CatalogProblem, Checked, Dialect, Existing, Grace, Grant,
     Grantee, Grants, Group, Holds, Key, Keys, LockAfter, LockFor, MetadataCaching, ModeChanges, Modes, NewShare,
-    Notice, Operator, ProvisionUpdate, Restored, Setting, ShareChanges, ShareRecord, Source, StoredSettings, User,
-    UserChanges, check_catalog, restore_catalog,
+    Notice, Operator, ProvisionUpdate, Restored, ServicePrincipal, Setting, ShareChanges, ShareRecord, Source,
+    StoredSettings, User, UserChanges, check_catalog, restore_catalog,
 };
 pub use control::{Control, Overrides, first_start};
 pub use counters::ask_for_counters;
@@ -79,6 +82,7 @@ pub use folder::{DataFolder, Lock};
 pub use hosts::parse_hosts;
 pub use known::KnownCatalog;
 pub use limits::{LimitChanges, ShareLimits};
+pub use managed::Registration;
 pub use name::{AccountName, ShareName, UserName};
 pub use operations::{By, Operations};
 pub use operators::{ProvedOperator, folded_name};
@@ -87,6 +91,7 @@ pub use provisioned::{Increases, Provision, ProvisionChanges, Provisioned};
 pub use provisioning::ProvisionModel;
 pub use region::Region;
 pub use reload::{Reloader, Told, reload};
+pub use role::Role;
 pub use serve_option::{ServeOption, SettingView};
 pub use share_gauges::{ShareGauges, ShareReading};
 pub use size::{parse_bytes, parse_size};

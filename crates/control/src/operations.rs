@@ -12,7 +12,7 @@ use crate::{AccountChanges, AccountName, Catalog, Control, DataFolder, Error, Li
 
 /// How long a change waits for programs that hold the catalog: less than who asks for it waits for an answer, so that what is said to have failed is not
 /// done later.
-const CATALOG_WAIT: Duration = Duration::from_secs(4);
+pub(crate) const CATALOG_WAIT: Duration = Duration::from_secs(4);
 
 /// Who wants something done.
 #[derive(Clone, Copy, Debug)]
@@ -23,14 +23,16 @@ pub enum By<'a> {
     Operator(&'a str),
     /// Somebody who has proved to have a key of the account, by the REST interface.
     Rest,
+    /// A service principal, by the management interface; named as `principal:NAME`, which no operator is.
+    Principal(&'a str),
 }
 
 /// What may be done with a running server.
 #[derive(Clone)]
 pub struct Operations {
-    folder: DataFolder,
+    pub(crate) folder: DataFolder,
     /// Gone when the server has been told to end.
-    control: Weak<Mutex<Control>>,
+    pub(crate) control: Weak<Mutex<Control>>,
     admin: Arc<dyn Admin>,
 }
 
@@ -87,7 +89,7 @@ impl Operations {
         self.take_up()
     }
 
-    fn take_up(&self) -> Result<(), Error> {
+    pub(crate) fn take_up(&self) -> Result<(), Error> {
         let ending =
             || Error::machine("the change is kept, and the server ends", "it takes effect when it starts again");
         reload(&*self.control.upgrade().ok_or_else(ending)?, &*self.admin).map(drop)
@@ -96,10 +98,10 @@ impl Operations {
 
 impl By<'_> {
     /// The operator's name; a command has none.
-    fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         match self {
             By::Command | By::Rest => "",
-            By::Operator(name) => name,
+            By::Operator(name) | By::Principal(name) => name,
         }
     }
 }

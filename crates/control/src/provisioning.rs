@@ -11,9 +11,11 @@ pub const IOPS_MAX: u32 = 102_400;
 /// The most throughput of a share, and of an account with provisioned v2, in MiB/s.
 pub const MIBPS_MAX: u32 = 10_340;
 /// The least that a burst reaches, in operations per second.
-const BURST_IOPS_MIN: u32 = 10_000;
+pub const BURST_IOPS_MIN: u32 = 10_000;
+/// How often a burst reaches what there always is, where that is more.
+pub const BURST_SCALAR: u32 = 3;
 /// For how long a share bursts at its highest rate with all its credits.
-const BURST_SECONDS: u64 = 3_600;
+pub const BURST_SECONDS: u64 = 3_600;
 /// How long after its last increase a value may be decreased.
 const DECREASE_AFTER: SignedDuration = SignedDuration::from_hours(24);
 
@@ -129,7 +131,7 @@ pub fn burst_credits_max(iops: u32, burst_iops: u32) -> u64 {
 }
 
 fn burst_of(number: u32) -> u32 {
-    number.saturating_mul(3).clamp(BURST_IOPS_MIN, IOPS_MAX)
+    number.saturating_mul(BURST_SCALAR).clamp(BURST_IOPS_MIN, IOPS_MAX)
 }
 
 /// So many hundredths of `gib`, rounded up.

@@ -81,7 +81,8 @@ impl FromStr for AccountKind {
 }
 
 impl Sku {
-    const ALL: [Sku; 10] = [
+    /// All there are.
+    pub const ALL: [Sku; 10] = [
         Sku::PremiumLrs,
         Sku::PremiumZrs,
         Sku::PremiumV2Lrs,

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::backup::Holds;
 use super::{
     WAIT_MAX, accounts, believed, copies, data_place, features, groups, holds_nothing, keep_log, log_of, operators,
-    principals, schema, sense, settings, share_rights, share_rows, users,
+    principals, schema, sense, service_principals, settings, share_rights, share_rows, users,
 };
 use crate::{DataFolder, Error, Problem, look_for_problems};
 
@@ -188,6 +188,7 @@ fn unread(connection: &Connection) -> Vec<Error> {
     [
         accounts::all_with_keys(connection).err(),
         operators::all_with_hashes(connection).err(),
+        service_principals::all_with_hashes(connection).err(),
         groups::all(connection).err(),
         groups::memberships(connection).err(),
         share_rows::all(connection).err(),

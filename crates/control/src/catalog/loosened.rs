@@ -13,6 +13,7 @@ pub(super) fn loosened(before: &Snapshot, now: &Snapshot) -> Vec<String> {
     users(before, now, &mut found);
     groups(before, now, &mut found);
     operators(before, now, &mut found);
+    service_principals(before, now, &mut found);
     shares(before, now, &mut found);
     settings(&before.settings, &now.settings, &mut found);
     found
@@ -98,6 +99,23 @@ fn operators(before: &Snapshot, now: &Snapshot, found: &mut Vec<String>) {
     for ((_, earlier), (operator, password)) in operators.kept {
         if earlier != password {
             found.push(format!("operator {} has another password", operator.name));
+        }
+    }
+}
+
+fn service_principals(before: &Snapshot, now: &Snapshot, found: &mut Vec<String>) {
+    let principals = Difference::of(&before.service_principals, &now.service_principals, |(principal, _)| {
+        principal.application_id.clone()
+    });
+    for (principal, _) in principals.made {
+        found.push(format!("service principal {} is there again, with its secret", principal.name));
+    }
+    for ((earlier, kept), (principal, secret)) in principals.kept {
+        if kept != secret {
+            found.push(format!("service principal {} has another secret", principal.name));
+        }
+        for role in principal.roles.iter().filter(|role| !earlier.roles.contains(role)) {
+            found.push(format!("service principal {} is {role} again", principal.name));
         }
     }
 }

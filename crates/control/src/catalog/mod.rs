@@ -21,6 +21,7 @@ mod restore;
 mod rows;
 mod schema;
 pub(crate) mod sense;
+mod service_principals;
 mod settings;
 mod share_rights;
 mod share_rows;
@@ -54,6 +55,7 @@ pub use keys::{Key, Keys};
 pub use notice::Notice;
 pub use operators::Operator;
 pub use restore::{Restored, restore_catalog};
+pub use service_principals::ServicePrincipal;
 pub use settings::{BusyPolling, Dialect, LockAfter, LockFor, Setting, StoredSettings};
 pub use share_rights::{Grant, Grantee, Grants};
 pub use shares::{ModeChanges, Modes, NewShare, ProvisionUpdate, ShareChanges, ShareRecord};
@@ -96,6 +98,7 @@ pub(crate) struct Snapshot {
     /// What was replaced, and may still count.
     pub(crate) former: Vec<FormerSecret>,
     pub(crate) operators: Vec<(Operator, secure::PasswordHash)>,
+    pub(crate) service_principals: Vec<(ServicePrincipal, secure::PasswordHash)>,
     pub(crate) groups: Vec<Group>,
     /// The relative ids of the groups that users are in, by those of the users.
     pub(crate) groups_of: groups::GroupsOf,
@@ -120,6 +123,7 @@ impl Snapshot {
             users: users::all_with_hashes(view)?,
             former: former::all(view)?,
             operators: operators::all_with_hashes(view)?,
+            service_principals: service_principals::all_with_hashes(view)?,
             groups: groups::all(view)?,
             groups_of: groups::memberships(view)?,
             shares: share_rows::all(view)?,

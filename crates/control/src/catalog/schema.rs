@@ -8,7 +8,7 @@ use super::data_place;
 use crate::Error;
 
 /// Every step ever taken. A published step never changes; what is new is a step at the end.
-const STEPS: [&str; 15] = [
+const STEPS: [&str; 16] = [
     "
     CREATE TABLE setting (
         name TEXT PRIMARY KEY,
@@ -146,6 +146,16 @@ const STEPS: [&str; 15] = [
          CHECK (unix_gid BETWEEN 0 AND 4294967294 AND (unix_gid IS NULL) = (unix_uid IS NULL))",
     // Macs may back up to a share.
     "ALTER TABLE share ADD COLUMN time_machine INTEGER NOT NULL DEFAULT 0 CHECK (time_machine IN (0, 1))",
+    // Programs that sign in to Azure's interfaces: names of roles with commas between them.
+    "CREATE TABLE service_principal (
+         application_id TEXT PRIMARY KEY,
+         folded_name TEXT NOT NULL UNIQUE,
+         name TEXT NOT NULL,
+         roles TEXT NOT NULL,
+         rounds INTEGER NOT NULL CHECK (rounds > 0),
+         salt BLOB NOT NULL CHECK (length(salt) = 16),
+         hash BLOB NOT NULL CHECK (length(hash) = 32)
+     ) STRICT",
 ];
 
 /// The version that this program's catalogs have.

@@ -9,8 +9,8 @@ use secure::PasswordHash;
 
 use super::keys::{self, Keys};
 use super::shares::check_comment;
-use super::{Account, Group, Operator, ShareRecord, Source, User};
-use super::{accounts, data_place, groups, operators, principals, settings, share_rows, users};
+use super::{Account, Group, Operator, ServicePrincipal, ShareRecord, Source, User};
+use super::{accounts, data_place, groups, operators, principals, service_principals, settings, share_rows, users};
 use crate::{AccountName, Error, ShareName, UserName};
 
 /// The first relative id that is given (MS-DTYP 2.4.2.4: those below 1000 are well known).
@@ -35,6 +35,8 @@ pub(super) fn nonsense(connection: &Connection) -> Result<Vec<String>, Error> {
     found.extend(users::all_with_hashes(connection)?.iter().filter_map(|(user, _)| of_user(user)));
     found.extend(groups::all(connection)?.iter().filter_map(of_group));
     found.extend(operators::all_with_hashes(connection)?.iter().filter_map(|(who, kept)| of_operator(who, kept)));
+    let principals = service_principals::all_with_hashes(connection)?;
+    found.extend(principals.iter().filter_map(|(who, kept)| of_service_principal(who, kept)));
     for share in share_rows::all(connection)? {
         found.extend(of_share(&share).or_else(|| of_folder(&share, &data)));
     }
@@ -82,6 +84,20 @@ pub(crate) fn of_operator(operator: &Operator, kept: &PasswordHash) -> Option<St
     let rounds = kept.rounds.get();
     (rounds > ROUNDS_MAX)
         .then(|| format!("the password of the operator {} takes {rounds} rounds", shown(&operator.name)))
+}
+
+/// Why nobody can be this service principal.
+pub(crate) fn of_service_principal(principal: &ServicePrincipal, kept: &PasswordHash) -> Option<String> {
+    let name = shown(&principal.name);
+    if !is_user_name(&principal.name) {
+        return Some(format!("{name} is the name of no service principal"));
+    }
+    let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte) || byte == b'-';
+    if principal.application_id.len() != 36 || !principal.application_id.bytes().all(is_digit) {
+        return Some(format!("the service principal {name} has an id that is none"));
+    }
+    let rounds = kept.rounds.get();
+    (rounds > ROUNDS_MAX).then(|| format!("the secret of the service principal {name} takes {rounds} rounds"))
 }
 
 /// True of a name that a server can have: a label, as of a host.
@@ -134,7 +150,8 @@ fn of_names(connection: &Connection) -> Result<Vec<String>, Error> {
          UNION ALL SELECT 'user', relative_id, folded_name, name, 1 FROM principal JOIN user USING (relative_id)
          UNION ALL SELECT 'group', relative_id, folded_name, name, 1 FROM principal JOIN user_group USING (relative_id)
          UNION ALL SELECT 'share', id, folded_name, name, 1 FROM share
-         UNION ALL SELECT 'operator', 0, folded_name, name, 1 FROM operator",
+         UNION ALL SELECT 'operator', 0, folded_name, name, 1 FROM operator
+         UNION ALL SELECT 'service principal', 0, folded_name, name, 1 FROM service_principal",
     )?;
     let mut found = Vec::new();
     let mut rows = select.query([])?;
