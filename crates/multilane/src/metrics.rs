@@ -4,16 +4,14 @@ use std::path::Path;
 
 use clap::{Args, Subcommand};
 use control::{DataFolder, Error};
-use insight::monitor::{Aggregation, Archive, ArchiveError, Filter, Interval, Metric, Query, Series};
+use insight::monitor::{Aggregation, Archive, ArchiveError, Filter, Interval, Metric, Query, Series, azure};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use crate::output::Output;
 use crate::recorder;
 
-/// The namespace that Azure Monitor has them in.
-const NAMESPACE: &str = "Microsoft.Storage/storageAccounts/fileServices";
 /// Numbers of one series at most.
 const POINTS_MAX: i64 = 44_640;
 
@@ -131,7 +129,7 @@ fn show(path: &Path, asked: &ShowMetric, output: Output) -> Result<(), Error> {
     let query = query(asked)?;
     let archive = recorder::path(&folder);
     let (series, first) = series(&archive, &query).map_err(|error| unread(&error, &folder))?;
-    output.print(&as_azure(&query, &series), |_| text(&query, &series, first))
+    output.print(&as_azure(&query, series.clone()), |_| text(&query, &series, first))
 }
 
 /// Why there is nothing to show, and what to do.
@@ -201,42 +199,9 @@ fn series(archive: &Path, query: &Query) -> Result<(Vec<Series>, Option<i64>), A
 }
 
 /// What `az monitor metrics list` prints.
-fn as_azure(query: &Query, series: &[Series]) -> Value {
-    let definition = query.metric.definition();
-    let named = |name: &str| json!({ "localizedValue": name, "value": name });
-    let key = query.aggregation.name().to_lowercase();
-    let point = |(begin, number): &(i64, Option<f64>)| {
-        let mut point = Map::new();
-        point.insert("timeStamp".to_owned(), time(*begin).into());
-        if let Some(number) = number {
-            point.insert(key.clone(), (*number).into());
-        }
-        Value::Object(point)
-    };
-    let timeseries = series.iter().map(|series| {
-        let values = series
-            .of
-            .iter()
-            .map(|(dimension, value)| json!({ "name": named(&dimension.name().to_lowercase()), "value": value }));
-        json!({
-            "data": series.points.iter().map(point).collect::<Vec<_>>(),
-            "metadatavalues": values.collect::<Vec<_>>(),
-        })
-    });
-    json!({
-        "cost": 0,
-        "interval": query.interval.name(),
-        "namespace": NAMESPACE,
-        "timespan": format!("{}/{}", time(query.range.start), time(query.range.end)),
-        "value": [{
-            "displayDescription": definition.description,
-            "errorCode": "Success",
-            "name": named(definition.name),
-            "timeseries": timeseries.collect::<Vec<_>>(),
-            "type": "Microsoft.Insights/metrics",
-            "unit": definition.unit,
-        }],
-    })
+fn as_azure(query: &Query, series: Vec<Series>) -> Value {
+    let metric = azure::metric(query.metric, &[(query.aggregation, series)]);
+    azure::answer(query.interval, &query.range, vec![metric])
 }
 
 fn time(seconds: i64) -> String {

@@ -2,6 +2,7 @@
 //! to be written ([`Backlog`]), where it is kept ([`Archive`]), and the series that are made of it ([`Query`]).
 
 mod archive;
+pub mod azure;
 mod backlog;
 mod filter;
 mod interval;
