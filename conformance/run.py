@@ -19,7 +19,7 @@ SERVERS = {"multilane": multilane.Multilane, "samba": samba.Samba}
 LANES = (
     ("torture",),
     ("py_smbprotocol", "go_smb2", "counted", "rust_smb", "smbclient", "time_machine", "announced", "people", "backups", "names", "access", "rest",
-     "prometheus", "otlp", "page", "kernel"),
+     "management", "prometheus", "otlp", "page", "kernel"),
     ("hostile", "pacing", "coherence", "frozen", "hanging", "power", "kernel_fsx", "kernel_channels", "failover"),
 )
 # These measure, or make the machine busy, and want it to themselves.

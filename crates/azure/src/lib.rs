@@ -7,16 +7,39 @@ mod answer;
 mod auth;
 mod failure;
 mod listener;
+mod management;
 mod operations;
 mod query;
 mod sessions;
 mod target;
+mod tokens;
 
 pub use listener::{Rest, Source};
+pub use management::GROUP;
+pub use tokens::TENANT;
 
 /// The names that a URL leads to from a share's root on, for who tests that they lead nowhere else. `None` where the request is refused.
 #[doc(hidden)]
 pub fn names(host: &str, path: &str, query: &str) -> Option<Vec<String>> {
     query::Query::parse(query).ok()?.canonical();
     target::Target::parse(host, path, |name| name == "local").ok().map(|target| target.names)
+}
+
+/// True of a path that is for the management interface and names something there, for who tests what reads it.
+#[doc(hidden)]
+pub fn is_managed(method: &str, host: &str, path: &str) -> bool {
+    let called = method.parse().is_ok_and(|method| management::Call::of(&method, path, GROUP).is_ok());
+    called && management::is_for(host, path, Some("api-version=2026-09-01"))
+}
+
+/// Reads a form that asks for a token, for who tests what reads it. `None` where it is none.
+#[doc(hidden)]
+pub fn read_form(body: &[u8]) -> Option<()> {
+    management::Form::parse(body).map(drop)
+}
+
+/// True of what has the form of a token, likewise.
+#[doc(hidden)]
+pub fn is_token(text: &str) -> bool {
+    tokens::is_readable(text)
 }

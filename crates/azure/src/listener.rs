@@ -2,13 +2,14 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use bytes::Bytes;
-use control::{Keys, KnownCatalog, Operations};
+use control::{Keys, KnownCatalog, Operations, ShareGauges};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_LENGTH, HOST};
@@ -25,6 +26,7 @@ use tokio::time::{sleep, timeout};
 use crate::answer::{Answer, failed, finish, without_body};
 use crate::auth::{self, Known, Policy, Way};
 use crate::failure::{Code, Failure};
+use crate::management::{self, Management};
 use crate::operations::{Ask, Operation, PUT_MAX, Service};
 use crate::query::Query;
 use crate::sessions::Sessions;
@@ -51,6 +53,12 @@ pub struct Source {
     pub operations: Operations,
     /// Where it serves SMB on this machine.
     pub smb: SocketAddr,
+    /// What is known of the shares.
+    pub gauges: ShareGauges,
+    /// Where what the server has done is kept.
+    pub archive: PathBuf,
+    /// The resource group of the management interface.
+    pub group: String,
 }
 
 /// The running interface. It ends when this is dropped.
@@ -67,13 +75,15 @@ impl Rest {
         socket.set_nonblocking(true)?;
         let address = socket.local_addr()?;
         let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
+        let (catalog, operations) = (source.catalog.clone(), source.operations.clone());
+        let management = Management::new(catalog, operations, source.gauges, source.archive, source.group);
         let sessions = Sessions::new(source.smb, source.catalog.clone());
         let service = Arc::new(Service { catalog: source.catalog, operations: source.operations, sessions });
         let (end, ended) = oneshot::channel::<()>();
         let thread = thread::Builder::new().name("rest".to_owned()).spawn(move || {
             runtime.block_on(async {
                 tokio::select! {
-                    () = serve(socket, Arc::new(Front { service, bodies: Arc::new(Semaphore::new(BODIES_MAX)), asked: AtomicU64::new(1) })) => {}
+                    () = serve(socket, Arc::new(Front { service, management, bodies: Arc::new(Semaphore::new(BODIES_MAX)), asked: AtomicU64::new(1) })) => {}
                     _ = ended => {}
                 }
             });
@@ -100,6 +110,7 @@ impl Drop for Rest {
 /// What all connections share.
 struct Front {
     service: Arc<Service>,
+    management: Management,
     bodies: Arc<Semaphore>,
     asked: AtomicU64,
 }
@@ -146,6 +157,11 @@ async fn attend(stream: TcpStream, peer: IpAddr, front: Arc<Front>, _place: Owne
 impl Front {
     async fn answer(&self, request: Request<Incoming>, peer: IpAddr) -> Answer {
         let id = format!("{:016x}", self.asked.fetch_add(1, Ordering::Relaxed));
+        let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+        if management::is_for(host, request.uri().path(), request.uri().query()) {
+            let origin = format!("http://{host}");
+            return self.management.answer(request, &id, &origin).await;
+        }
         let header = |name: &str| request.headers().get(name).cloned();
         let (client_id, version) = (header("x-ms-client-request-id"), header("x-ms-version"));
         let method = request.method().clone();

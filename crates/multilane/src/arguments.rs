@@ -25,6 +25,7 @@ use crate::log::{Filter, Format};
 use crate::metrics::MetricsCommand;
 use crate::operator::OperatorCommand;
 use crate::page;
+use crate::principal::PrincipalCommand;
 use crate::remote::arguments::{DOCTOR_EXAMPLES, Doctor, RemoteCommand};
 use crate::rest;
 use crate::share::arguments::ShareCommand;
@@ -81,6 +82,9 @@ pub(crate) enum Command {
     /// Operators, who sign in to the page, see everything there, close sessions and files, and change limits and multichannel
     #[command(subcommand)]
     Operator(OperatorCommand),
+    /// Service principals: programs that sign in to Azure's REST and management interfaces with an id and a secret
+    #[command(subcommand)]
+    Principal(PrincipalCommand),
     /// Shares: folders and RAM disks that clients connect to
     #[command(subcommand)]
     Share(ShareCommand),

@@ -25,6 +25,7 @@ mod options;
 mod output;
 mod page;
 mod password;
+mod principal;
 mod question;
 mod raw_end;
 mod recorder;
@@ -88,6 +89,7 @@ fn run(told: Told) -> Result<ExitCode, Error> {
         Command::User(command) => user::run(&data()?, command, output),
         Command::Group(command) => group::run(&data()?, command, output),
         Command::Operator(command) => operator::run(&data()?, command, output),
+        Command::Principal(command) => principal::run(&data()?, command, output),
         Command::Share(command) => share::run(&data()?, command, output),
         Command::Features(command) => features::run(&data()?, command, output),
         Command::Backup(arguments) => backup::back_up(&data()?, arguments, output),

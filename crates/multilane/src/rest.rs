@@ -1,9 +1,10 @@
 //! Azure Files' REST interface of a server, as `serve --rest` has it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 
 use azure::{Rest, Source};
-use control::{Error, KnownCatalog, Operations};
+use control::{Error, KnownCatalog, Operations, ShareGauges};
 use tracing::info;
 
 use crate::exposition::place_of;
@@ -23,6 +24,7 @@ pub(crate) fn start(
     smb: &[SocketAddr],
     catalog: KnownCatalog,
     operations: Operations,
+    (gauges, archive): (ShareGauges, PathBuf),
 ) -> Result<Option<Rest>, Error> {
     let (Some(address), Some(smb)) = (address, smb.first()) else { return Ok(None) };
     if !address.ip().is_loopback() {
@@ -33,7 +35,8 @@ pub(crate) fn start(
             "use a port of this machine, such as --rest 10004, and a tunnel from elsewhere",
         ));
     }
-    let source = Source { catalog, operations, smb: from_here(*smb) };
+    let group = azure::GROUP.to_owned();
+    let source = Source { catalog, operations, smb: from_here(*smb), gauges, archive, group };
     let what = format!("the REST interface cannot be had at {address}");
     let rest = Rest::start(address, source).map_err(|cause| not_listening(&what, "--rest [ADDRESS:]PORT", &cause))?;
     info!(name: "rest_served", listen = %rest.address(), "Azure Files' REST interface is served");

@@ -142,7 +142,8 @@ pub(crate) fn run(path: &Path, arguments: &Serve, told: &Told, output: Output) -
         )?;
     }
     let operations = Operations::new(&folder, &control, server.admin());
-    let rest = rest::start(arguments.rest, &listen, of_rest, operations)?;
+    let seen = (gauges.clone(), recorder::path(&folder));
+    let rest = rest::start(arguments.rest, &listen, of_rest, operations, seen)?;
     info!(
         name: "serving",
         version = env!("CARGO_PKG_VERSION"),

@@ -25,6 +25,7 @@ use crate::target::Target;
 
 pub(crate) use self::file::PUT_MAX;
 pub(crate) use self::operation::Operation;
+pub(crate) use self::share::{etag as share_etag, quota_gib};
 
 /// What operations work with.
 pub(crate) struct Service {

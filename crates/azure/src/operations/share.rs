@@ -27,12 +27,12 @@ pub(super) fn properties(service: &Service, ask: &Ask) -> Result<Answer, Failure
 }
 
 /// How large the share may become, in GiB.
-pub(super) fn quota_gib(share: &ShareRecord) -> u64 {
+pub(crate) fn quota_gib(share: &ShareRecord) -> u64 {
     let provisioned = share.provisioned.map(|of| u64::from(of.gib));
     provisioned.or_else(|| share.source.quota_gib().map(|gib| gib.get().into())).unwrap_or(UNLIMITED_GIB)
 }
 
 /// Names this share for its life.
-pub(super) fn etag(share: &ShareRecord) -> String {
+pub(crate) fn etag(share: &ShareRecord) -> String {
     format!("\"0x{:X}\"", share.id)
 }

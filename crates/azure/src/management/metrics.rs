@@ -1,0 +1,229 @@
+//! The numbers of a file service (Microsoft.Insights), which are those of `multilane metrics`.
+
+use std::ops::Range;
+use std::path::Path;
+
+use hyper::StatusCode;
+use insight::monitor::{Aggregation, Archive, ArchiveError, Filter, Interval, Metric, Query, Series, azure};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::answer::json as answered;
+use super::{Ask, Failure, Management};
+use crate::answer::Answer;
+
+/// Numbers of one series at most: a day of minutes.
+const POINTS_MAX: i64 = 1_440;
+/// Metrics of one call, as the service has it.
+const METRICS_MAX: usize = 20;
+/// Series of one metric, where nothing is said and at most.
+const SERIES: usize = 10;
+const SERIES_MAX: usize = 1_000;
+
+/// Whose numbers are told.
+struct Shares {
+    names: Vec<String>,
+    /// True where there is no other account: what was done for no share was done for this one.
+    is_all: bool,
+}
+
+/// The metrics there are.
+pub(super) fn definitions(management: &Management, account: &str) -> Result<Answer, Failure> {
+    let id = management.id(&format!("storageAccounts/{}/fileServices/default", management.account(account)?.name));
+    let all: Vec<Value> = Metric::ALL.iter().map(|metric| definition(&id, *metric)).collect();
+    Ok(answered(StatusCode::OK, &json!({ "value": all })))
+}
+
+fn definition(id: &str, metric: Metric) -> Value {
+    let of = metric.definition();
+    let named = |name: &str| json!({ "value": name, "localizedValue": name });
+    let grains = Interval::ALL.map(|interval| json!({ "timeGrain": interval.name(), "retention": "P30D" }));
+    json!({
+        "id": format!("{id}/providers/microsoft.insights/metricDefinitions/{}", of.name),
+        "resourceId": id,
+        "namespace": azure::NAMESPACE,
+        "name": named(of.name),
+        "displayDescription": of.description,
+        "unit": of.unit,
+        "primaryAggregationType": of.aggregations[0].name(),
+        "supportedAggregationTypes": of.aggregations.iter().map(|one| one.name()).collect::<Vec<_>>(),
+        "metricAvailabilities": grains,
+        "dimensions": of.dimensions.iter().map(|one| named(one.name())).collect::<Vec<_>>(),
+        "isDimensionRequired": false,
+    })
+}
+
+/// The numbers of some metrics.
+pub(super) async fn list(management: &Management, ask: &Ask, account: &str) -> Result<Answer, Failure> {
+    let account = management.account(account)?.name;
+    let mine = management.catalog.shares().into_iter().filter(|share| share.account == account);
+    let shares =
+        Shares { names: mine.map(|share| share.name).collect(), is_all: management.catalog.accounts().len() == 1 };
+    let (queries, top) = (queries(ask, Timestamp::now())?, top(ask)?);
+    let archive = management.archive.clone();
+    // It waits for the archive's disk. One call is answered at a time, for each may take some memory.
+    let _turn = management.metrics_turn.lock().await;
+    let read = tokio::task::spawn_blocking(move || told(&archive, &queries, &shares, top)).await;
+    let unread =
+        |error: ArchiveError| Failure::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", error.to_string());
+    let told = read.map_err(|_| {
+        Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalServerError", "The request failed in the server.")
+    })?;
+    Ok(answered(StatusCode::OK, &told.map_err(unread)?))
+}
+
+fn top(ask: &Ask) -> Result<usize, Failure> {
+    let Some(text) = ask.query.get("top") else { return Ok(SERIES) };
+    let top = text.parse::<usize>().ok().filter(|top| *top > 0);
+    top.map(|top| top.min(SERIES_MAX)).ok_or_else(|| bad(format!("top is {text:?}; allowed: 1 to {SERIES_MAX}.")))
+}
+
+fn bad(message: impl Into<String>) -> Failure {
+    Failure::bad("BadRequest", message)
+}
+
+/// What is asked for: for each metric a query by each aggregation.
+fn queries(ask: &Ask, now: Timestamp) -> Result<Vec<Query>, Failure> {
+    let given = |name: &str| ask.query.get(name).filter(|text| !text.is_empty());
+    let names = |text: &str| text.split(',').map(|name| name.trim().to_owned()).collect::<Vec<_>>();
+    let interval = given("interval").map_or(Ok(Interval::MINUTE), |text| {
+        let all = || Interval::ALL.map(Interval::name).join(", ");
+        Interval::of(text).ok_or_else(|| bad(format!("The interval {text:?} is not kept; there are {}.", all())))
+    })?;
+    let range = range(given("timespan"), interval, now)?;
+    let filter = given("$filter").map(Filter::parse).transpose().map_err(|error| bad(format!("{error}.")))?;
+    let metrics = given("metricnames").map_or_else(|| vec![Metric::ALL[0].definition().name.to_owned()], names);
+    if metrics.len() > METRICS_MAX {
+        return Err(bad(format!("{} metrics are asked for; {METRICS_MAX} at most.", metrics.len())));
+    }
+    let aggregations = given("aggregation").map(names).unwrap_or_default();
+    let mut queries = Vec::new();
+    for name in metrics {
+        let metric = Metric::of(&name).ok_or_else(|| {
+            let all = Metric::ALL.map(|metric| metric.definition().name).join(",");
+            bad(format!("Failed to find metric configuration for metric {name:?}. Valid metrics: {all}"))
+        })?;
+        let primary = metric.definition().aggregations[0];
+        let wanted = aggregations.iter().map(|name| {
+            let all = || Aggregation::ALL.map(Aggregation::name).join(", ");
+            Aggregation::of(name).ok_or_else(|| bad(format!("There is no aggregation {name:?}; there are {}.", all())))
+        });
+        let mut wanted: Vec<Aggregation> = wanted.collect::<Result<_, _>>()?;
+        wanted.dedup();
+        if wanted.is_empty() {
+            wanted.push(primary);
+        }
+        for aggregation in wanted {
+            let (filter, range) = (filter.clone().unwrap_or_default(), range.clone());
+            let query = Query { metric, aggregation, filter, interval, range };
+            query.check().map_err(|what| bad(format!("{what}.")))?;
+            queries.push(query);
+        }
+    }
+    Ok(queries)
+}
+
+/// `START/END`, or the last hour.
+fn range(given: Option<&str>, interval: Interval, now: Timestamp) -> Result<Range<i64>, Failure> {
+    let wrong = || bad("The timespan is not START/END, each as 2026-11-29T13:00:00Z, in this order.");
+    let time = |text: &str| text.parse::<Timestamp>().map_err(|_| wrong());
+    let (start, end) = match given {
+        Some(text) => {
+            let (start, end) = text.split_once('/').ok_or_else(wrong)?;
+            (time(start)?, time(end)?)
+        }
+        None => (now - SignedDuration::from_hours(1), now),
+    };
+    let range = interval.whole(start.as_second()..end.as_second());
+    if range.is_empty() {
+        return Err(wrong());
+    }
+    let points = (range.end - range.start) / interval.duration().as_secs() as i64;
+    if points > POINTS_MAX {
+        return Err(bad(format!(
+            "Each series would have {points} numbers, and has {POINTS_MAX} at most: ask for a longer interval, or for less time."
+        )));
+    }
+    Ok(range)
+}
+
+/// The answer to these queries, of which those of one metric stand together. Where nothing was kept yet there are no numbers.
+fn told(archive: &Path, queries: &[Query], shares: &Shares, top: usize) -> Result<Value, ArchiveError> {
+    let archive = match Archive::open_to_read(archive) {
+        Ok(archive) => Some(archive),
+        Err(ArchiveError::Nothing) => None,
+        Err(error) => return Err(error),
+    };
+    let mut metrics = Vec::new();
+    for of_metric in queries.chunk_by(|one, other| one.metric == other.metric) {
+        let by_aggregation: Result<Vec<_>, ArchiveError> = of_metric
+            .iter()
+            .map(|query| Ok((query.aggregation, series(archive.as_ref(), query, shares, top)?)))
+            .collect();
+        metrics.push(azure::metric(of_metric[0].metric, &by_aggregation?));
+    }
+    let asked = queries.first().expect("one metric at least is asked for");
+    Ok(azure::answer(asked.interval, &asked.range, metrics))
+}
+
+fn series(archive: Option<&Archive>, query: &Query, shares: &Shares, top: usize) -> Result<Vec<Series>, ArchiveError> {
+    let mut answer = query.begin();
+    if let Some(archive) = archive {
+        archive.read(query.kept(), &query.range, |begin, share, record| {
+            if shares.is_all || shares.names.iter().any(|name| name == share) {
+                answer.add(begin, share, record);
+            }
+        })?;
+    }
+    let mut series = answer.series();
+    series.truncate(top);
+    Ok(series)
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    fn asked(query: &str) -> Result<Vec<Query>, String> {
+        let query = crate::query::Query::parse(query).unwrap();
+        let ask = Ask { query, body: Bytes::new(), origin: String::new(), by: String::new(), is_contributor: true };
+        queries(&ask, "2026-11-30T09:00:30Z".parse().unwrap()).map_err(|failure| failure.message)
+    }
+
+    #[test]
+    fn a_query_names_metrics_aggregations_and_a_time() {
+        let all = asked("metricnames=Transactions,Egress&aggregation=Total,average&interval=PT5M").unwrap_err();
+        assert!(all.contains("Transactions is not given as Average"), "{all}");
+        let all = asked("metricnames=Ingress,Egress&aggregation=Total,average&interval=PT5M").unwrap();
+        assert_eq!(all.len(), 4);
+        assert_eq!(
+            (all[0].interval.name(), all[3].metric, all[3].aggregation),
+            ("PT5M", Metric::Egress, Aggregation::Average)
+        );
+        let one =
+            &asked("metricnames=Egress&timespan=2026-11-30T08:00:00.000Z/2026-11-30T10:30:00%2B01:00").unwrap()[0];
+        assert_eq!(one.range.end - one.range.start, 5_400);
+        let last = &asked("").unwrap()[0];
+        assert_eq!((last.metric, last.range.end - last.range.start), (Metric::Transactions, 3_660));
+    }
+
+    #[test]
+    fn what_is_not_kept_is_refused() {
+        for (query, part) in [
+            ("metricnames=UsedCapacity", "Valid metrics: Transactions"),
+            ("interval=PT2M", "PT5M"),
+            ("aggregation=Median", "Average"),
+            ("timespan=now", "START/END"),
+            ("timespan=2026-11-30T09:00:00Z/2026-11-30T08:00:00Z", "START/END"),
+            ("timespan=2026-10-30T09:00:00Z/2026-11-30T08:00:00Z", "1440 at most"),
+            ("$filter=Colour%20eq%20'red'", "Colour"),
+            ("metricnames=FileShareCount&$filter=ApiName%20eq%20'*'", "no dimension"),
+        ] {
+            let message = asked(query).unwrap_err();
+            assert!(message.contains(part), "{query}: {message}");
+        }
+        assert!(asked(&format!("metricnames={}", "Egress,".repeat(21))).is_err());
+    }
+}

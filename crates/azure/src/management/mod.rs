@@ -1,0 +1,292 @@
+//! The management interface: what Azure Resource Manager serves of storage accounts (Microsoft.Storage), beside the data plane on the same address, and the
+//! tokens that its clients show.
+
+mod accounts;
+mod answer;
+mod call;
+mod failure;
+mod features;
+mod file_services;
+mod metrics;
+mod shares;
+mod sign_in;
+mod subscriptions;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bytes::Bytes;
+use control::{Error, KnownCatalog, Operations, Role, ShareGauges};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+
+pub(crate) use self::call::Call;
+use self::call::{Needs, STORAGE, SUBSCRIPTION, check_version};
+use self::failure::Failure;
+use self::sign_in::SignIns;
+use crate::answer::Answer;
+use crate::query::Query;
+use crate::tokens::{self, Audience, TENANT};
+
+pub(crate) use self::sign_in::Form;
+
+/// Bytes of a body: more than any of these calls needs, and as many connections as there may be hold 16 MiB of them.
+const BODY_MAX: usize = 64 << 10;
+/// How long a body may take.
+const BODY_WITHIN: Duration = Duration::from_secs(30);
+
+/// The resource group where none is named.
+pub const GROUP: &str = "multilane";
+
+/// The management interface of a server.
+pub(crate) struct Management {
+    pub(crate) catalog: KnownCatalog,
+    pub(crate) operations: Operations,
+    pub(crate) gauges: ShareGauges,
+    /// Where what the server has done is kept.
+    pub(crate) archive: PathBuf,
+    /// The resource group that all accounts are in.
+    pub(crate) group: String,
+    sign_ins: SignIns,
+    metrics_turn: Mutex<()>,
+}
+
+/// A call that somebody has proved to be allowed.
+struct Ask {
+    query: Query,
+    body: Bytes,
+    /// The server's own address as the client named it, such as `https://127.0.0.1:10004`.
+    origin: String,
+    /// The service principal, as `principal:NAME`; nobody where a call needs none.
+    by: String,
+    /// Whether it is a contributor.
+    is_contributor: bool,
+}
+
+/// True of a request that is for the management interface, whatever it asks for: its path begins there, or it is for a token.
+pub(crate) fn is_for(host: &str, path: &str, query: Option<&str>) -> bool {
+    // There the account is in the host's name, and these are shares of it.
+    if host.split('.').nth(1) == Some("file") {
+        return false;
+    }
+    let mut names = path.split('/').filter(|name| !name.is_empty());
+    let (first, second) = (names.next().unwrap_or_default(), names.next());
+    let has_version = query.is_some_and(|query| query.to_ascii_lowercase().contains("api-version="));
+    match first.to_ascii_lowercase().as_str() {
+        "subscriptions" | "metadata" => true,
+        // Accounts may be called so, and their requests name their version in a header.
+        "tenants" | "providers" => has_version,
+        tenant => is_uuid(tenant) && second.is_some_and(|second| matches!(second, "oauth2" | "v2.0" | ".well-known")),
+    }
+}
+
+fn is_uuid(text: &str) -> bool {
+    let parts = text.split('-').map(|part| part.bytes().all(|byte| byte.is_ascii_hexdigit()).then_some(part.len()));
+    parts.eq([8, 4, 4, 4, 12].map(Some))
+}
+
+impl Management {
+    pub(crate) fn new(
+        catalog: KnownCatalog,
+        operations: Operations,
+        gauges: ShareGauges,
+        archive: PathBuf,
+        group: String,
+    ) -> Self {
+        Management {
+            catalog,
+            operations,
+            gauges,
+            archive,
+            group,
+            sign_ins: SignIns::new(),
+            metrics_turn: Mutex::default(),
+        }
+    }
+
+    /// Answers a request. `id` names it, and `origin` is this server's own address as the client named it.
+    pub(crate) async fn answer(&self, request: Request<Incoming>, id: &str, origin: &str) -> Answer {
+        let client_id = request.headers().get("x-ms-client-request-id").cloned();
+        let client_id = client_id.as_ref().and_then(|id| HeaderValue::to_str(id).ok());
+        let answer = self.carried_out(request, origin).await;
+        let mut answer = answer.unwrap_or_else(|failure| failure.answer(origin));
+        answer::finish(&mut answer, id, client_id);
+        answer
+    }
+
+    async fn carried_out(&self, request: Request<Incoming>, origin: &str) -> Result<Answer, Failure> {
+        let (parts, body) = request.into_parts();
+        let query = Query::parse(parts.uri.query().unwrap_or_default())
+            .map_err(|failure| Failure::bad("InvalidUri", failure.message))?;
+        let called = Call::of(&parts.method, parts.uri.path(), &self.group);
+        // Whoever has shown nothing is told of no resource, not even that there is none.
+        let needs = called.as_ref().map_or(Needs::Contributor, Call::needs);
+        let is_for_tokens = matches!(called, Ok(Call::GetOpenIdConfiguration | Call::SignIn));
+        let is_tenants = matches!(&called, Err(failure) if failure.code == "invalid_request");
+        let (by, is_contributor) = match needs {
+            Needs::Nothing => (String::new(), false),
+            Needs::Principal | Needs::Contributor if is_tenants => (String::new(), false),
+            Needs::Principal => self.proved(&parts.headers)?,
+            Needs::Contributor => match self.proved(&parts.headers)? {
+                (by, true) => (by, true),
+                (by, false) => return Err(not_allowed(&by)),
+            },
+        };
+        let call = called?;
+        if !is_for_tokens {
+            check_version(query.get("api-version"))?;
+        }
+        let body = read(body).await?;
+        if call == Call::SignIn {
+            return Ok(self.sign_ins.answer(&self.catalog, &body, origin).await);
+        }
+        let ask = Ask { query, body, origin: origin.to_owned(), by, is_contributor };
+        self.perform(call, ask).await
+    }
+
+    /// Who asks, and whether that is a contributor.
+    fn proved(&self, headers: &HeaderMap) -> Result<(String, bool), Failure> {
+        let given = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let token =
+            given.and_then(|given| given.split_once(' ')).filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+        let Some((_, token)) = token else {
+            return Err(Failure::unauthenticated(
+                "AuthenticationFailed",
+                "Authentication failed. The 'Authorization' header is missing, or is not Bearer TOKEN.",
+            ));
+        };
+        let principal = tokens::verify(token.trim(), Audience::Management, &self.catalog, Timestamp::now());
+        let principal = principal.map_err(|wrong| {
+            let code = match wrong {
+                tokens::Wrong::Unknown => "InvalidAuthenticationToken",
+                tokens::Wrong::Expired => "ExpiredAuthenticationToken",
+                tokens::Wrong::Audience => "InvalidAuthenticationTokenAudience",
+            };
+            Failure::unauthenticated(code, format!("Authentication failed: {wrong}."))
+        })?;
+        let is_contributor = principal.roles.contains(&Role::Contributor);
+        Ok((format!("principal:{}", principal.name), is_contributor))
+    }
+
+    async fn perform(&self, call: Call, ask: Ask) -> Result<Answer, Failure> {
+        match call {
+            Call::SignIn => Err(Failure::bad("invalid_request", "A token is asked for by POST.")),
+            Call::ListEndpoints => Ok(subscriptions::endpoints(&ask)),
+            Call::GetOpenIdConfiguration => Ok(subscriptions::open_id_configuration(&ask)),
+            Call::ListTenants => Ok(subscriptions::tenants()),
+            Call::ListSubscriptions => Ok(subscriptions::list(&ask)),
+            Call::GetSubscription => Ok(subscriptions::get()),
+            Call::ListLocations => Ok(subscriptions::locations()),
+            Call::ListGroups => Ok(subscriptions::groups(self)),
+            Call::GetGroup | Call::PutGroup => Ok(subscriptions::group(self)),
+            Call::ListProviders => Ok(subscriptions::providers()),
+            Call::GetProvider(name) => subscriptions::provider(&name),
+            Call::ListSkus => Ok(accounts::skus()),
+            Call::CheckName => accounts::check_name(self, &ask),
+            Call::ListAccounts => Ok(accounts::list(self, &ask)),
+            Call::GetAccount(name) => accounts::get(self, &ask, &name),
+            Call::PutAccount(name) => accounts::put(self, &ask, &name).await,
+            Call::PatchAccount(name) => accounts::patch(self, &ask, &name),
+            Call::DeleteAccount(name) => accounts::delete(self, &ask, &name).await,
+            Call::ListKeys(name) => accounts::keys(self, &name),
+            Call::RegenerateKey(name) => accounts::regenerate_key(self, &ask, &name).await,
+            Call::ListFileServices(account) => file_services::list(self, &account).await,
+            Call::GetFileService(account) => file_services::get(self, &account).await,
+            Call::PutFileService(account) => file_services::put(self, &ask, &account).await,
+            Call::ListUsages(account) => file_services::usages(self, &account),
+            Call::GetUsage(account) => file_services::usage(self, &account),
+            Call::ListShares(account) => shares::list(self, &ask, &account),
+            Call::GetShare(share) => shares::get(self, &ask, &share),
+            Call::PatchShare(share) => shares::patch(self, &ask, &share).await,
+            Call::ListFeatures => Ok(features::list(self)),
+            Call::GetFeature(name) => features::get(self, &name),
+            Call::RegisterFeature(name) => features::register(self, &ask, &name).await,
+            Call::UnregisterFeature(name) => features::unregister(self, &ask, &name).await,
+            Call::ListMetrics(account) => metrics::list(self, &ask, &account).await,
+            Call::ListMetricDefinitions(account) => metrics::definitions(self, &account),
+        }
+    }
+
+    /// Has `change` done by a thread that may wait for the catalog's disk.
+    async fn changed<T: Send + 'static>(
+        &self,
+        change: impl FnOnce(&Operations) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let operations = self.operations.clone();
+        let done = tokio::task::spawn_blocking(move || change(&operations)).await;
+        let done = done.map_err(|_| {
+            Failure::new(
+                hyper::StatusCode::INTERNAL_SERVER_ERROR,
+                "InternalServerError",
+                "The request failed in the server.",
+            )
+        })?;
+        Ok(done?)
+    }
+
+    /// The id of a resource below the resource group.
+    fn id(&self, rest: &str) -> String {
+        format!("/subscriptions/{SUBSCRIPTION}/resourceGroups/{}/providers/{STORAGE}/{rest}", self.group)
+    }
+}
+
+impl Ask {
+    /// The body, as JSON of a form.
+    fn json<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        serde_json::from_slice(&self.body).map_err(|cause| {
+            Failure::bad("InvalidRequestContent", format!("The request content was invalid: {cause}."))
+        })
+    }
+}
+
+fn not_allowed(by: &str) -> Failure {
+    let message =
+        format!("The client '{by}' has no role that allows this; it needs {}.", Role::Contributor.azure_name());
+    Failure::new(hyper::StatusCode::FORBIDDEN, "AuthorizationFailed", message)
+}
+
+async fn read(body: Incoming) -> Result<Bytes, Failure> {
+    let gone = || Failure::bad("InvalidRequestContent", "The body took too long, or broke off.");
+    let read = timeout(BODY_WITHIN, Limited::new(body, BODY_MAX).collect()).await.map_err(|_| gone())?;
+    let whole = read.map_err(|cause| {
+        if cause.is::<LengthLimitError>() {
+            let message = format!("The request content has more than {BODY_MAX} bytes.");
+            return Failure::new(hyper::StatusCode::PAYLOAD_TOO_LARGE, "RequestContentTooLarge", message);
+        }
+        gone()
+    })?;
+    Ok(whole.to_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_for_accounts_are_not_for_the_management_interface() {
+        let version = Some("api-version=2022-12-01");
+        for path in [
+            "/subscriptions",
+            "/Subscriptions/x/resourcegroups",
+            "/metadata/endpoints",
+            "/00000000-0000-0000-0000-000000000002/oauth2/token",
+            "/11111111-0000-0000-0000-000000000002/v2.0/.well-known/openid-configuration",
+            "/tenants",
+        ] {
+            assert!(is_for("127.0.0.1:10004", path, version), "{path}");
+            assert!(!is_for("work.file.core.localhost:10004", path, version), "{path}");
+        }
+        for path in
+            ["/", "/work/docs", "/subscription/x", "/tenants/share", "/common/oauth2/token", "/0-0-0-0-0/oauth2/token"]
+        {
+            assert!(!is_for("127.0.0.1:10004", path, Some("restype=share")), "{path}");
+        }
+        assert!(!is_for("h", &format!("/{TENANT}/share"), version));
+    }
+}
