@@ -98,6 +98,7 @@ impl Service {
             Operation::PutRange => file::put_range(&self, &ask).await,
             other => Err(not_served(other)),
         };
+        told(&ask, &done);
         if done.as_ref().is_err_and(|failure| failure.code == Code::ServerBusy) {
             self.sessions.forget(&ask.by).await;
         }
@@ -115,6 +116,15 @@ impl Service {
         let record = self.record(ask)?;
         self.sessions.share(&ask.by, &record.name).await
     }
+}
+
+/// Tells who looks for a cause what was asked, by which client, and what it was answered.
+fn told(ask: &Ask, done: &Result<Answer, Failure>) {
+    let agent = ask.header("user-agent").unwrap_or_default();
+    // Some operations are several, by one header.
+    let part = ask.header("x-ms-lease-action").or_else(|| ask.header("x-ms-write")).unwrap_or_default();
+    let status = done.as_ref().map_or_else(|failure| failure.code.status(), Answer::status).as_u16();
+    tracing::debug!(operation = ?ask.operation, part, status, agent, "asked by REST");
 }
 
 /// An operation of the service that is not there.
