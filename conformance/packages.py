@@ -30,7 +30,7 @@ PACKAGE_OF = {
     "chromium": "chromium", "chromedriver": "chromium-driver",
     "linux.uml": "user-mode-linux", "mkfs.ext4": "e2fsprogs", "fsfreeze": "util-linux", "mount": "mount",
     "mmdebstrap": "mmdebstrap", "unshare": "util-linux", "nsenter": "util-linux", "ip": "iproute2", "tar": "tar", "strip": "binutils",
-    "rpm": "rpm",
+    "rpm": "rpm", "node": "nodejs", "npm": "npm",
     "avahi-daemon": "avahi-daemon", "avahi-browse": "avahi-utils", "dbus-daemon": "dbus-daemon",
     "/usr/lib/x86_64-linux-gnu/samba/vfs/acl_xattr.so": "samba-vfs-modules",
 }
@@ -111,6 +111,22 @@ def go_program(folder, package):
     program = cache("bin") / f"{folder}-{package}"
     build(["go", "build", "-o", str(program), f"./{package}"], HERE / folder)
     return str(program)
+
+
+def node_program(folder):
+    """Installs the packages that the folder of this name in conformance/ names, beside a copy of its programs, and returns that folder."""
+    need("node", "npm")
+    version = subprocess.run(["node", "--version"], capture_output=True, text=True).stdout
+    if int(re.match(r"v(\d+)|", version)[1] or 0) < 20:
+        raise Skip("needs Node.js 20 or newer")
+    source, place = HERE / folder, cache(folder)
+    wanted, stamp = (source / "package-lock.json").read_text(), place / "installed"
+    for program in source.iterdir():
+        shutil.copy(program, place)
+    if not (stamp.exists() and stamp.read_text() == wanted):
+        build(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], place)
+        stamp.write_text(wanted)
+    return place
 
 
 def rust_program(folder, name):

@@ -1,7 +1,7 @@
 """Azure Files' REST interface, by Microsoft's own client for Python as it is published, beside SMB clients of the same share; its checks are in
 rest_checks.py and the others named here."""
 
-from conformance import multilane, packages
+from conformance import multilane, packages, rest_table
 from conformance.py_smbprotocol import REQUIREMENTS as SMB_REQUIREMENTS
 from conformance.report import Skip
 from conformance.server import HOST, Wanted, free_port, serving
@@ -20,7 +20,7 @@ class WithRest(multilane.Multilane):
         self.rest_port = free_port()
 
     def command(self):
-        return [*super().command(), "--rest", str(self.rest_port)]
+        return [*super().command(), "--rest", str(self.rest_port), *rest_table.LOGGED]
 
     def rest_environment(self):
         return dict(self.environment(), REST_URL=f"http://{HOST}:{self.rest_port}/{self.keeper}", REST_ACCOUNT=self.keeper,
@@ -34,4 +34,5 @@ def run(kind, report, options):
     with serving(WithRest, Wanted(shares=("conf", "other"), on_tmpfs=True)) as server:
         for checks in CHECKS:
             report.absorb(NAME, [python, "-m", f"conformance.{checks}"], CHECK_SECONDS, env=server.rest_environment(), cwd=packages.ROOT)
+        rest_table.compare(report, NAME, server, "Python", options)
         report.server_is_well(NAME, server)

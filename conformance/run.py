@@ -15,11 +15,12 @@ from conformance.server import end_with_everything  # noqa: E402
 
 SERVERS = {"multilane": multilane.Multilane, "samba": samba.Samba}
 # Modules of the suites. Each lane runs its own in turn, quick ones first, so that a broken server is known early. smbtorture's tests mostly wait for
-# timers; the second lane's clients ask what is right and never how soon, in a guest at last; the third's look at times, too, or need a guest each.
+# timers; the second lane's clients ask what is right and never how soon, in a guest at last; so do the third's, by REST; the last one's look at times, too,
+# or need a guest each.
 LANES = (
     ("torture",),
-    ("py_smbprotocol", "go_smb2", "counted", "rust_smb", "smbclient", "time_machine", "announced", "people", "backups", "names", "access", "rest",
-     "management", "prometheus", "otlp", "page", "kernel"),
+    ("py_smbprotocol", "go_smb2", "counted", "rust_smb", "smbclient", "time_machine", "people", "backups", "names", "access", "prometheus", "otlp", "page", "kernel"),
+    ("announced", "rest", "management", "rest_js", "rest_go", "rest_trees"),
     ("hostile", "pacing", "coherence", "frozen", "hanging", "power", "kernel_fsx", "kernel_channels", "failover"),
 )
 # These measure, or make the machine busy, and want it to themselves.
@@ -86,7 +87,7 @@ def parsed():
     group.add_argument("--torture-tests", default=".", metavar="REGEX", help="run only the tests that match")
     group.add_argument("--torture-parallel", type=int, default=6, metavar="N", help="tests side by side (6)")
     group.add_argument("--torture-timeout", type=int, default=60, metavar="SECONDS", help="for one test (60)")
-    group.add_argument("--update", action="store_true", help="rewrite the list of known failures from this run")
+    group.add_argument("--update", action="store_true", help="rewrite the list of known failures, or the table of docs/REST.md, from this run")
     return parser.parse_args()
 
 
