@@ -1,6 +1,7 @@
 """The checks made with azure-mgmt-storage. Runs inside the environment that has it; the server is in ARM_*, REST_* and SMB_* variables."""
 
 import base64
+import functools
 import http.client
 import json
 import os
@@ -33,7 +34,8 @@ def main():
     for check in (tokens, refused_tokens, strangers, roles, above_accounts, unknown):
         with lines.check(check.__doc__):
             check()
-    client = StorageManagementClient(None, subscription(), base_url=URL, authentication_policy=ByHttp(token(CONTRIBUTOR)))
+    by_http = ByHttp(token(CONTRIBUTOR))
+    client = StorageManagementClient(by_http, subscription(), base_url=URL, authentication_policy=by_http)
     for check in (accounts, keys, multichannel, protocols, usages, shares, provisioned):
         with lines.check(f"azure-mgmt-storage: {check.__doc__}"):
             check(client)
@@ -81,6 +83,7 @@ def token(principal, **changes):
     return answer["access_token"]
 
 
+@functools.cache
 def subscription():
     return asked("GET", f"/subscriptions?api-version={VERSION}", token=token(CONTRIBUTOR))[1]["value"][0]["subscriptionId"]
 
@@ -207,7 +210,7 @@ def accounts(client):
     expect((taken.name_available, taken.reason) == (False, "AlreadyExists"), taken)
     expect({one.name for one in client.storage_accounts.list()} == {"suites", "fresh"}, "others are listed")
     expect({one.name for one in client.storage_accounts.list_by_resource_group(GROUP)} == {"suites", "fresh"}, "others are listed")
-    sign_in("fresh", client.storage_accounts.list_keys(GROUP, "fresh").keys[0].value)
+    sign_in("fresh", client.storage_accounts.list_keys(GROUP, "fresh").keys_property[0].value)
     refused(lambda: client.storage_accounts.begin_create(GROUP, "fresh", dict(wanted, sku={"name": "Premium_LRS"})).result(),
             "StorageAccountOperationNotAllowed", 409)
     refused(lambda: client.storage_accounts.begin_create(GROUP, "hdd", dict(wanted, sku={"name": "StandardV2_LRS"})).result(),
@@ -221,10 +224,10 @@ def accounts(client):
 
 def keys(client):
     """a key that is replaced signs in no longer, by SMB and by REST"""
-    before = {key.key_name: key.value for key in client.storage_accounts.list_keys(GROUP, ACCOUNT).keys}
+    before = {key.key_name: key.value for key in client.storage_accounts.list_keys(GROUP, ACCOUNT).keys_property}
     expect(set(before) == {"key1", "key2"}, before)
     sign_in(ACCOUNT, before["key2"])
-    after = {key.key_name: key.value for key in client.storage_accounts.regenerate_key(GROUP, ACCOUNT, {"key_name": "key2"}).keys}
+    after = {key.key_name: key.value for key in client.storage_accounts.regenerate_key(GROUP, ACCOUNT, {"keyName": "key2"}).keys_property}
     expect(after["key1"] == before["key1"] and after["key2"] != before["key2"], "the other one was replaced")
     sign_in(ACCOUNT, after["key2"])
     try:
@@ -237,7 +240,7 @@ def keys(client):
         return list(ShareServiceClient(os.environ["REST_URL"], credential={"account_name": ACCOUNT, "account_key": key}).list_shares())
     expect(shares_by(after["key2"]), "the new key lists nothing")
     refused(lambda: shares_by(before["key2"]), "AuthenticationFailed", 403)
-    refused(lambda: client.storage_accounts.regenerate_key(GROUP, ACCOUNT, {"key_name": "kerb1"}), "InvalidRequestPropertyValue", 400)
+    refused(lambda: client.storage_accounts.regenerate_key(GROUP, ACCOUNT, {"keyName": "kerb1"}), "InvalidRequestPropertyValue", 400)
 
 
 def multichannel(client):

@@ -27,6 +27,7 @@ pub(crate) enum Call {
     GetSubscription,
     ListLocations,
     ListGroups,
+    CheckGroup,
     GetGroup,
     PutGroup,
     ListProviders,
@@ -83,6 +84,7 @@ impl Call {
             Call::GetSubscription
             | Call::ListLocations
             | Call::ListGroups
+            | Call::CheckGroup
             | Call::GetGroup
             | Call::PutGroup
             | Call::ListProviders
@@ -138,7 +140,8 @@ impl Call {
                     format!("Resource group '{asked}' could not be found; there is '{group}'."),
                 ))
             }
-            ("GET" | "HEAD", ["subscriptions", _, "resourcegroups", _]) => Ok(Call::GetGroup),
+            ("HEAD", ["subscriptions", _, "resourcegroups", _]) => Ok(Call::CheckGroup),
+            ("GET", ["subscriptions", _, "resourcegroups", _]) => Ok(Call::GetGroup),
             ("PUT" | "PATCH", ["subscriptions", _, "resourcegroups", _]) => Ok(Call::PutGroup),
             (_, ["subscriptions", _, "resourcegroups", _, "providers", provider, rest @ ..]) => {
                 of_provider(method, provider, rest, &names[6..], Scope::Group)

@@ -18,7 +18,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use control::{Error, KnownCatalog, Operations, Role, ShareGauges};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use hyper::Request;
+use hyper::{Request, StatusCode};
 use hyper::body::Incoming;
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use jiff::Timestamp;
@@ -30,7 +30,7 @@ pub(crate) use self::call::Call;
 use self::call::{Needs, STORAGE, SUBSCRIPTION, check_version};
 use self::failure::Failure;
 use self::sign_in::SignIns;
-use crate::answer::Answer;
+use crate::answer::{Answer, empty};
 use crate::query::Query;
 use crate::tokens::{self, Audience, TENANT};
 
@@ -184,6 +184,7 @@ impl Management {
             Call::GetSubscription => Ok(subscriptions::get()),
             Call::ListLocations => Ok(subscriptions::locations()),
             Call::ListGroups => Ok(subscriptions::groups(self)),
+            Call::CheckGroup => Ok(empty(StatusCode::NO_CONTENT)),
             Call::GetGroup | Call::PutGroup => Ok(subscriptions::group(self)),
             Call::ListProviders => Ok(subscriptions::providers()),
             Call::GetProvider(name) => subscriptions::provider(&name),
@@ -222,7 +223,7 @@ impl Management {
         let done = tokio::task::spawn_blocking(move || change(&operations)).await;
         let done = done.map_err(|_| {
             Failure::new(
-                hyper::StatusCode::INTERNAL_SERVER_ERROR,
+                StatusCode::INTERNAL_SERVER_ERROR,
                 "InternalServerError",
                 "The request failed in the server.",
             )
@@ -248,7 +249,7 @@ impl Ask {
 fn not_allowed(by: &str) -> Failure {
     let message =
         format!("The client '{by}' has no role that allows this; it needs {}.", Role::Contributor.azure_name());
-    Failure::new(hyper::StatusCode::FORBIDDEN, "AuthorizationFailed", message)
+    Failure::new(StatusCode::FORBIDDEN, "AuthorizationFailed", message)
 }
 
 async fn read(body: Incoming) -> Result<Bytes, Failure> {
@@ -257,7 +258,7 @@ async fn read(body: Incoming) -> Result<Bytes, Failure> {
     let whole = read.map_err(|cause| {
         if cause.is::<LengthLimitError>() {
             let message = format!("The request content has more than {BODY_MAX} bytes.");
-            return Failure::new(hyper::StatusCode::PAYLOAD_TOO_LARGE, "RequestContentTooLarge", message);
+            return Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestContentTooLarge", message);
         }
         gone()
     })?;
