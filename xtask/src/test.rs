@@ -186,20 +186,31 @@ fn fuzz() -> Tally {
         return Tally::failure();
     }
     let Some(targets) = run::output(cargo_fuzz(&["list"])) else { return Tally::failure() };
-    let mut total = Tally::default();
-    for target in targets.split_whitespace() {
-        let limit = format!("-max_total_time={FUZZ_SECONDS}");
-        println!("-- fuzz {target}");
-        // What a run finds new goes to a folder of its own; the kept corpus is only read.
-        let (found, kept) = (format!("target/fuzz-corpus/{target}"), format!("fuzz/corpus/{target}"));
-        if let Err(error) = std::fs::create_dir_all(root().join(&found)) {
-            eprintln!("{found}: {error}");
-            return Tally::failure();
-        }
-        let words = ["run", target, &found, &kept, "--", &limit, "-verbosity=0", "-print_final_stats=0"];
-        total += run::one(behind(&cargo_fuzz(&words)));
+    // All at once, while others build too; one after the other they would be linked on one core.
+    if !run::succeeds(behind(&cargo_fuzz(&["build"]))) {
+        return Tally::failure();
     }
-    total
+    let targets: Vec<&str> = targets.split_whitespace().collect();
+    let (some, others) = targets.split_at(targets.len() / 2);
+    let each = |targets: &[&str]| targets.iter().map(|target| fuzz_one(target)).fold(Tally::default(), |a, b| a + b);
+    // A target runs on one core: two of them take half the time.
+    thread::scope(|scope| {
+        let beside = scope.spawn(|| each(others));
+        each(some) + beside.join().unwrap_or_else(|_| Tally::failure())
+    })
+}
+
+/// Runs one fuzz target for a while.
+fn fuzz_one(target: &str) -> Tally {
+    println!("-- fuzz {target}");
+    // What a run finds new goes to a folder of its own; the kept corpus is only read.
+    let (found, kept) = (format!("target/fuzz-corpus/{target}"), format!("fuzz/corpus/{target}"));
+    if let Err(error) = std::fs::create_dir_all(root().join(&found)) {
+        eprintln!("{found}: {error}");
+        return Tally::failure();
+    }
+    let limit = format!("-max_total_time={FUZZ_SECONDS}");
+    run::one(behind(&cargo_fuzz(&["run", target, &found, &kept, "--", &limit, "-verbosity=0", "-print_final_stats=0"])))
 }
 
 /// The simulations, with many more runs than the unit tests have.

@@ -18,9 +18,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use control::{Error, KnownCatalog, Operations, Role, ShareGauges};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use hyper::{Request, StatusCode};
 use hyper::body::Incoming;
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use hyper::{Request, StatusCode};
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use tokio::sync::Mutex;
@@ -222,11 +222,7 @@ impl Management {
         let operations = self.operations.clone();
         let done = tokio::task::spawn_blocking(move || change(&operations)).await;
         let done = done.map_err(|_| {
-            Failure::new(
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "InternalServerError",
-                "The request failed in the server.",
-            )
+            Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalServerError", "The request failed in the server.")
         })?;
         Ok(done?)
     }
