@@ -1,5 +1,7 @@
 //! Shared Key: a request is signed with one of the account's keys ("Authorize with Shared Key", the scheme of 2009-09-19 and later).
 
+use std::cmp::Ordering;
+
 use control::Keys;
 use hyper::header::{AUTHORIZATION, DATE};
 use hyper::http::request::Parts;
@@ -17,6 +19,17 @@ const BEFORE_DATE: [&str; 5] =
 /// Those behind it.
 const AFTER_DATE: [&str; 5] = ["if-modified-since", "if-match", "if-none-match", "if-unmodified-since", "range"];
 const PREFIX: &str = "x-ms-";
+/// The characters of names as the service sorts them, which has the order of a language and not of bytes; others, `-` among them, are passed over.
+const SORTED: &[u8] = b"!#$%&*.^_`|~+0123456789abcdefghijklmnopqrstuvwxyz";
+/// Where each byte stands among them, from 1 on.
+const WEIGHTS: [u8; 256] = {
+    let (mut weights, mut at) = ([0; 256], 0);
+    while at < SORTED.len() {
+        weights[SORTED[at] as usize] = at as u8 + 1;
+        at += 1;
+    }
+    weights
+};
 
 /// Verifies that the request was signed with a key of `account`, and lately. `keys` are those of the account, if it exists.
 pub(super) fn verify(
@@ -65,7 +78,7 @@ fn string_to_sign(parts: &Parts, query: &Query, account: &str) -> String {
         .filter(|(name, _)| name.as_str().starts_with(PREFIX))
         .filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?.trim())))
         .collect();
-    ours.sort_unstable();
+    ours.sort_unstable_by(|(one, _), (other, _)| by_name(one, other));
     for (name, value) in ours {
         line(&format!("{name}:{value}"));
     }
@@ -74,6 +87,17 @@ fn string_to_sign(parts: &Parts, query: &Query, account: &str) -> String {
         line(&format!("{name}:{values}"));
     }
     text
+}
+
+/// The order of headers' names that all of the service's clients sign in.
+fn by_name(one: &str, other: &str) -> Ordering {
+    fn weights(name: &str) -> impl Iterator<Item = u8> {
+        name.bytes().map(|byte| WEIGHTS[usize::from(byte)]).filter(|weight| *weight > 0)
+    }
+    fn hyphens(name: &str) -> impl Iterator<Item = bool> {
+        name.bytes().map(|byte| byte == b'-')
+    }
+    weights(one).cmp(weights(other)).then_with(|| hyphens(one).cmp(hyphens(other)))
 }
 
 fn is_recent(parts: &Parts, now: Timestamp) -> bool {
@@ -131,6 +155,20 @@ mod tests {
              \nx-ms-content-length:5\nx-ms-date:Mon, 30 Nov 2026 05:01:00 GMT\nx-ms-version:2026-10-06\
              \n/devstoreaccount1/devstoreaccount1/docs/a%20b\ncomp:list\nrestype:directory"
         );
+    }
+
+    #[test]
+    fn names_are_signed_in_the_order_of_the_services_clients() {
+        let mut names =
+            ["x-ms-meta-a1", "x-ms-meta-a_1", "x-ms-meta-ab", "x-ms-meta-a_b", "x-ms-meta-a-c", "x-ms-meta-a"];
+        names.sort_unstable_by(|one, other| by_name(one, other));
+        assert_eq!(
+            names,
+            ["x-ms-meta-a", "x-ms-meta-a_1", "x-ms-meta-a_b", "x-ms-meta-a1", "x-ms-meta-ab", "x-ms-meta-a-c"]
+        );
+        // Where nothing else differs, what has its `-` later comes first.
+        assert_eq!(by_name("x-ms-ab", "x-ms-a-b"), Ordering::Less);
+        assert_eq!(by_name("x-ms-ab-c", "x-ms-a-bc"), Ordering::Less);
     }
 
     #[test]
