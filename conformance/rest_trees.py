@@ -1,7 +1,7 @@
 """A tree of 2,000 files both ways over Azure Files' REST interface, by AzCopy and by rclone as they are published, compared byte for byte with the source,
 with the disk, and with what an SMB client sees.
 
-AzCopy comes as npm has it, rclone is built with two of its backends and the commands that are used here (rest-rclone/main.go).
+AzCopy comes as npm has it, rclone is built with two of its backends and the commands that are used here (rest-rclone/rclone).
 """
 
 import base64
@@ -33,7 +33,7 @@ def run(kind, report, options):
     if kind.kind != "multilane":
         raise Skip("other servers have no REST interface")
     packages.need("smbclient")
-    programs = {"AzCopy": azcopy(), "rclone": packages.go_program("rest-rclone", "")}
+    programs = {"AzCopy": azcopy(), "rclone": packages.go_program("rest-rclone", "rclone")}
     with serving(WithRest, Wanted(shares=("conf", "other"), on_tmpfs=True)) as server, Smbclient(server, report) as smb:
         source = with_large_files(smb.work)
         for client, work in (("AzCopy", AzCopy), ("rclone", Rclone)):

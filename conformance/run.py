@@ -20,14 +20,14 @@ SERVERS = {"multilane": multilane.Multilane, "samba": samba.Samba}
 LANES = (
     ("torture",),
     ("py_smbprotocol", "go_smb2", "counted", "rust_smb", "smbclient", "time_machine", "people", "backups", "names", "access", "prometheus", "otlp", "page", "kernel"),
-    ("announced", "rest", "management", "rest_js", "rest_go", "rest_trees"),
+    ("announced", "rest", "management", "rest_js", "rest_go", "rest_trees", "rest_page"),
     ("hostile", "pacing", "coherence", "frozen", "hanging", "power", "kernel_fsx", "kernel_channels", "failover"),
 )
 # These measure, or make the machine busy, and want it to themselves.
 ALONE = ("soak", "channels", "cores", "limits", "why", "metadata_cache", "compare")
 SUITES = tuple(name for suites in (*LANES, ALONE) for name in suites)
 # These run only where they are named: what they build, or an emulated machine, takes minutes.
-NAMED = ("package", "project")
+NAMED = ("package", "project", "rest_page_az")
 
 
 def main():
