@@ -30,6 +30,7 @@ mod belief;
 mod catalog;
 mod catalog_changes;
 mod catalog_health;
+mod catalogs_in;
 mod control;
 mod counters;
 mod error;
@@ -74,6 +75,7 @@ pub use catalog::{
     Notice, Operator, ProvisionUpdate, Restored, ServicePrincipal, Setting, ShareChanges, ShareRecord, Source,
     StoredSettings, User, UserChanges, check_catalog, restore_catalog,
 };
+pub use catalogs_in::catalogs_in;
 pub use control::{Control, Overrides, first_start};
 pub use counters::ask_for_counters;
 pub use error::{Error, Fault};

@@ -187,6 +187,34 @@ fn a_share_over_the_folder_of_another_is_told_with_who_may_use_either() {
 }
 
 #[test]
+fn a_share_over_a_backup_or_a_copied_data_folder_is_told_with_the_file() {
+    let place = Place::with_account();
+    let at = |name: &str| place.place.path().join(name).to_str().unwrap().to_owned();
+    for folder in ["plain", "srv/old", "copied"] {
+        fs::create_dir_all(at(folder)).unwrap();
+    }
+    place.done(&["backup", &at("srv/old/monday")]);
+    fs::copy(place.data.join("catalog.db"), at("copied/catalog.db")).unwrap();
+    // What other programs keep by SQLite is none of it.
+    rusqlite::Connection::open(at("plain/other.db")).unwrap().execute_batch("CREATE TABLE one (x)").unwrap();
+    place.done(&["share", "create", "plain", "--path", &at("plain")]);
+    let told = |words: &[&str]| {
+        let output = place.run(words);
+        let notes = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success() && notes.matches("note: ").count() == 1, "{notes}");
+        notes
+    };
+    let notes = told(&["share", "create", "srv", "--path", &at("srv")]);
+    let expected =
+        format!("note: {} is a backup, or a copy of a data folder: who may read share srv may", at("srv/old/monday"));
+    assert!(notes.contains(&expected), "{notes}");
+    let notes = told(&["share", "update", "plain", "--path", &at("copied")]);
+    assert!(notes.contains(&at("copied/catalog.db")) && notes.contains("share plain"), "{notes}");
+    // Nothing else that changes looks for it again.
+    place.done(&["share", "update", "plain", "--quota", "1G"]);
+}
+
+#[test]
 fn what_a_deleted_share_prints_makes_it_again() {
     let place = Place::with_account();
     place.done(&["group", "create", "staff"]);

@@ -1,7 +1,9 @@
 //! Whole copies of a catalog that others read and change meanwhile, by SQLite's online backup.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -16,6 +18,10 @@ use crate::Error;
 
 /// What tells a copy from a catalog that is in use, and from what other programs wrote: `application_id` of SQLite's header.
 pub(super) const MARK: i32 = i32::from_be_bytes(*b"MLAN");
+/// What a file of SQLite's begins with.
+const SQLITE: &[u8] = b"SQLite format 3\0";
+/// What the names of a catalog and of its copies in the data folder begin with.
+const CATALOG: &[u8] = b"catalog.db";
 /// Where SQLite's header says, twice, whether a file has a log.
 const LOG_AT: usize = 18;
 /// It has none.
@@ -92,6 +98,11 @@ fn sum(bytes: &[u8]) -> u32 {
 /// True of the bytes of a copy.
 pub(super) fn is_marked(bytes: &[u8]) -> bool {
     at(bytes, MARK_AT) == Some(MARK.to_be_bytes())
+}
+
+/// True of a file with this name that begins so: a copy of a catalog, or one in use, which its name alone tells from what others write by SQLite.
+pub(crate) fn is_of_catalog(name: &OsStr, begins: &[u8]) -> bool {
+    begins.starts_with(SQLITE) && (is_marked(begins) || name.as_bytes().starts_with(CATALOG))
 }
 
 /// True of the bytes of a copy that are not as they were made.

@@ -46,6 +46,7 @@ pub use accounts::{Account, AccountChanges, MetadataCaching};
 pub use backup::{Backup, Existing, Holds};
 pub(crate) use check::damages;
 pub use check::{CatalogProblem, Checked, check_catalog};
+pub(crate) use copies::is_of_catalog;
 pub(crate) use difference::{Difference, names};
 pub(crate) use former::FormerSecret;
 pub use former::Grace;

@@ -11,7 +11,7 @@ use std::slice;
 
 use control::{
     BeliefChanges, Catalog, DataFolder, Error, ModeChanges, Modes, NewShare, OpenFile, Overlap, Request, ShareChanges,
-    ShareRecord, Source, Status, ask, ask_for_all, look_for_problems, overlapping,
+    ShareRecord, Source, Status, ask, ask_for_all, catalogs_in, look_for_problems, overlapping,
 };
 use serde::Serialize;
 
@@ -28,9 +28,9 @@ pub(crate) fn run(path: &Path, command: &ShareCommand, output: Output) -> Result
     match command {
         ShareCommand::Create(create) => {
             let made = catalog.create_share_for(&new_share(create)?, &create.grant)?;
-            let overlaps = overlaps(&catalog, &made)?;
+            let notes = notes(&catalog, &made)?;
             changed(&folder, made, "created", output)?;
-            overlaps.iter().for_each(|note| eprintln!("note: {note}"));
+            notes.iter().for_each(|note| eprintln!("note: {note}"));
             Ok(())
         }
         ShareCommand::List => {
@@ -50,9 +50,9 @@ pub(crate) fn run(path: &Path, command: &ShareCommand, output: Output) -> Result
                 agree_to_close(&folder, &catalog.share(&update.name)?.name)?;
             }
             let share = catalog.update_share(&update.name, &changes)?;
-            let overlaps = if changes.path.is_some() { overlaps(&catalog, &share)? } else { Vec::new() };
+            let notes = if changes.path.is_some() { notes(&catalog, &share)? } else { Vec::new() };
             changed(&folder, share, "changed", output)?;
-            overlaps.iter().for_each(|note| eprintln!("note: {note}"));
+            notes.iter().for_each(|note| eprintln!("note: {note}"));
             Ok(())
         }
         ShareCommand::Grant { name, who, right } => {
@@ -95,6 +95,19 @@ fn deleted(share: &ShareRecord, gone: &Gone<'_>) -> String {
     };
     let again: Vec<String> = gone.again.iter().map(|command| format!("  {}\n", printable(command))).collect();
     format!("deleted share {}; {kept}\nto have such a share again:\n{}", share.name, again.concat())
+}
+
+/// What is to be known of a share's folder by who has just shared it.
+fn notes(catalog: &Catalog, share: &ShareRecord) -> Result<Vec<String>, Error> {
+    let mut notes = overlaps(catalog, share)?;
+    notes.extend(catalogs_in(share).iter().map(|file| {
+        format!(
+            "{} is a backup, or a copy of a data folder: who may read share {} may read the keys of every account in it; move it out of the share, and make new keys and passwords where somebody may have read it",
+            printable(&file.display().to_string()),
+            share.name
+        )
+    }));
+    Ok(notes)
 }
 
 /// What is to be known where other shares reach the same files: the rights on one are not asked by the others.
