@@ -12,8 +12,9 @@ use crate::directory::calls::{readlinkat, unlinkat};
 use crate::directory::errno::error;
 use crate::directory::fence::Wait;
 use crate::directory::folder::{Folder, Reach};
-use crate::directory::marks::{BETWEEN, LEAVING, NAMING, REPLACED, number_and_birth};
-use crate::directory::names::RESERVED;
+use crate::directory::leftovers::remove_link;
+use crate::directory::marks::{BETWEEN, LEAVING, NAMING, PLACING, REPLACED, number_and_birth};
+use crate::directory::names::{DRAFT, RESERVED, is_draft};
 use crate::directory::passing::UsedName;
 use crate::directory::side_name::ID_BYTES;
 use crate::directory::stat::{born, file_type, identity, stat, stat_at};
@@ -55,6 +56,12 @@ pub(super) fn finish(volume: &Arc<Volume>, folder: BorrowedFd<'_>, (mark, sides)
     if mark.starts_with(REPLACED) {
         if let Err(error) = finish_replacing(volume, folder, mark) {
             tracing::warn!(name: "leftover_kept", %error, "{RESERVED}/{mark} leads to a file and a directory in each other's place: they cannot be put back yet");
+        }
+        return;
+    }
+    if mark.starts_with(PLACING) {
+        if let Err(error) = finish_placing(volume, folder, mark) {
+            tracing::warn!(name: "leftover_kept", %error, "{RESERVED}/{mark} leads to what was to take the place of something, which keeps its directory from being removed: it cannot be taken away yet");
         }
         return;
     }
@@ -134,6 +141,37 @@ fn finish_replacing(volume: &Arc<Volume>, folder: BorrowedFd<'_>, mark: &str) ->
             held.forget(file.identity);
             held.forget(place.identity);
             outcome::rename(replaced.own, file.at(name), place.at(taken), RenameFlags::EXCHANGE).map_err(error)?;
+        }
+    }
+    end(folder, mark)
+}
+
+/// Takes away what was to take the place of something. A directory has changed places with it before it goes: then it is put back, as nobody was told
+/// that it has gone.
+fn finish_placing(volume: &Arc<Volume>, folder: BorrowedFd<'_>, mark: &str) -> Result<(), Error> {
+    let path = readlinkat(folder, mark, Vec::new()).map_err(error)?;
+    let draft = mark.replacen(PLACING, DRAFT, 1);
+    if let Some((place, taken)) = look(volume, path.as_bytes())?
+        && is_draft(&draft)
+    {
+        let mut held = volume.cache.hold(place.identity);
+        if UsedName::is_used(mark) {
+            return Ok(());
+        }
+        held.forget(place.identity);
+        let (at, taken) = (place.at(draft.as_bytes()), place.at(taken));
+        match named(&place, at.name)?.map(|found| (found.kind, found.own)) {
+            Some((FileType::RegularFile, _)) => remove_link(volume, at.folder, &draft)?,
+            Some((FileType::Symlink, _)) => side::unlink_named(volume, at.folder, &draft).map_err(error)?,
+            Some((FileType::Directory, own)) => match named(&place, taken.name)?.map(|found| found.kind) {
+                None => outcome::rename_to_free_name(own, at, taken).map_err(error)?,
+                Some(FileType::Symlink) => {
+                    outcome::rename(own, at, taken, RenameFlags::EXCHANGE).map_err(error)?;
+                    side::unlink_named(volume, at.folder, &draft).map_err(error)?;
+                }
+                Some(_) => return Err(Error::Exists),
+            },
+            Some(_) | None => {}
         }
     }
     end(folder, mark)

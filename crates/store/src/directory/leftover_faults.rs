@@ -1,5 +1,6 @@
 //! What calls that fail, and kills, leave in the reserved folder once that was swept: nothing that belongs to nothing.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use rustix::io::Errno;
@@ -7,7 +8,7 @@ use rustix::io::Errno;
 use crate::directory::calls::failing::{Fail, Lacks, during, lacking};
 use crate::directory::faults::{CALLS_MAX, Change, Disk, LARGE, LAST_NAME_GOES, at_each_call, entry};
 use crate::directory::leftovers::sweep;
-use crate::{Destination, Kind, Name, Replace};
+use crate::{Destination, Error, Kind, Name, Replace, Replacement};
 
 /// The directory `folder` is renamed over `file`.
 const DIRECTORY_OVER_FILE: Change = |disk| {
@@ -276,4 +277,82 @@ fn a_file_that_has_changed_places_with_a_directory_stays_where_that_was_moved_on
     serve_again(&disk);
     assert_eq!(disk.streams("folder"), [entry("stream", LARGE, 1)]);
     assert_eq!(disk.sides(), 1);
+}
+
+/// What takes the place of something that is there: a link that of an empty file, of a link and of an empty directory, a file that of a link.
+const PLACES_TAKEN: [(&str, Replacement<'_>); 4] = [
+    ("empty", Replacement::Link("elsewhere")),
+    ("link", Replacement::Link("elsewhere")),
+    ("folder", Replacement::Link("elsewhere")),
+    ("link", Replacement::File),
+];
+
+fn prepare_places(disk: &Disk) {
+    disk.create("empty", Kind::File).unwrap();
+    disk.create("folder", Kind::Directory).unwrap();
+    std::os::unix::fs::symlink("target", disk.path().join("link")).unwrap();
+}
+
+fn replace_with(disk: &Disk, (name, new): (&str, Replacement<'_>)) -> Result<(), Error> {
+    let found = disk.open(name)?.identity();
+    disk.open("")?.names().unwrap().replace_with(&Name::new(name).unwrap(), found, new).map(drop)
+}
+
+/// The names in a folder, also those that no client sees.
+fn names_in(path: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(path).unwrap();
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn what_was_to_take_a_place_goes_where_the_server_is_killed() {
+    for beside in [false, true] {
+        for place in PLACES_TAKEN {
+            let before = |disk: &Disk| disk.node(place.0).identity();
+            let was = std::cell::Cell::new(None);
+            let prepare = |disk: &Disk| {
+                prepare_places(disk);
+                was.set(Some(before(disk)));
+            };
+            at_each_call(
+                beside,
+                prepare,
+                |disk| replace_with(disk, place),
+                |disk, answer, _| {
+                    serve_again(disk);
+                    let hint = format!("{beside} {place:?} {answer:?}");
+                    assert_eq!(names_in(disk.path()), [".multilane", "empty", "folder", "link"], "{hint}");
+                    let found = disk.node(place.0);
+                    let has_been_replaced = Some(found.identity()) != was.get();
+                    assert!(has_been_replaced || answer.is_err(), "{hint}");
+                    let target = found.target().unwrap();
+                    match (place.1, has_been_replaced) {
+                        (Replacement::Link(new), true) => assert_eq!(target.as_deref(), Some(new), "{hint}"),
+                        (Replacement::File, true) => assert_eq!(target, None, "{hint}"),
+                        (_, false) => assert_eq!(target.is_some(), place.0 == "link", "{hint}"),
+                    }
+                    assert_eq!(disk.sides(), 0, "{hint}");
+                },
+            );
+        }
+    }
+}
+
+#[test]
+fn a_directory_that_was_filled_while_a_link_took_its_place_is_put_back() {
+    let disk = Disk::new(false);
+    prepare_places(&disk);
+    // As a kill between the change of places and the end of the directory leaves it, with a file that another program has made just before.
+    let id = "a".repeat(32);
+    let draft = disk.path().join(format!(".multilane.{id}"));
+    std::fs::rename(disk.path().join("folder"), &draft).unwrap();
+    std::fs::write(draft.join("file"), "data").unwrap();
+    std::os::unix::fs::symlink("elsewhere", disk.path().join("folder")).unwrap();
+    std::os::unix::fs::symlink("folder", disk.path().join(format!(".multilane/placing-{id}"))).unwrap();
+    serve_again(&disk);
+    assert_eq!(names_in(disk.path()), [".multilane", "empty", "folder", "link"]);
+    assert_eq!(std::fs::read_to_string(disk.path().join("folder/file")).unwrap(), "data");
+    assert_eq!(disk.sides(), 0);
 }

@@ -111,7 +111,8 @@ fn remove(volume: &Arc<Volume>, folder: &OwnedFd, (name, sides): (&str, &SidesOf
     }
 }
 
-fn remove_link(volume: &Arc<Volume>, folder: BorrowedFd<'_>, name: &str) -> Result<(), Error> {
+/// Removes a name that counts for nothing, and what goes with its file where that has no other.
+pub(super) fn remove_link(volume: &Arc<Volume>, folder: BorrowedFd<'_>, name: &str) -> Result<(), Error> {
     let file = volume.open_name(folder, name.as_bytes()).map_err(error)?;
     let stat = stat::stat(&file).map_err(error)?;
     if file_type(&stat) != FileType::RegularFile {

@@ -6,6 +6,7 @@
 //! | `naming-SIDE` | the side file SIDE is made for the file at the path | it goes, unless the file names it |
 //! | `leaving-VOLUME-FILE-BORN` | the file at the path, whose side files end so, gives some of them up | those go that the file does not name |
 //! | `replaced-FILE-BORN` | a directory takes the place of a file and changes places with it first: the path is that which the directory had, `//`, and the file's | where the two have changed places they change back |
+//! | `placing-ID` | something takes the place of what is at the path, and is called `.multilane.ID` beside it before | what is called so goes; a directory, which has changed places with a link, goes back |
 //!
 //! Where another program has moved the file meanwhile, or what it names cannot be read, nothing is done, and the mark of a side file stays. There is
 //! none where the file system has no such links or no room for one: what that costs is told in `docs/SEMANTICS.md`.
@@ -17,7 +18,7 @@ use crate::Error;
 use crate::directory::calls::{symlinkat, unlinkat};
 use crate::directory::errno::error;
 use crate::directory::homes;
-use crate::directory::passing::{Passing, UsedName};
+use crate::directory::passing::{Draft, Passing, UsedName};
 use crate::directory::reserved;
 use crate::directory::side_name::SideName;
 use crate::directory::subject::Subject;
@@ -30,6 +31,8 @@ pub(super) const NAMING: &str = "naming-";
 pub(super) const LEAVING: &str = "leaving";
 /// Begins the name of the mark of a file that a directory replaces; its number and birth follow.
 pub(super) const REPLACED: &str = "replaced-";
+/// Begins the name of the mark of what takes a name that is taken; the id of its draft follows.
+pub(super) const PLACING: &str = "placing-";
 /// Between two paths. No path has it.
 pub(super) const BETWEEN: &[u8] = b"//";
 
@@ -56,6 +59,11 @@ impl Mark {
     ) -> Result<Option<Self>, Error> {
         let path = from.zip(at).map(|(from, at)| [&from, BETWEEN, &at].concat());
         Mark::make(volume, format!("{REPLACED}{}", number_and_birth(file)), path)
+    }
+
+    /// Of what is about to be made with the name of `draft`, and then takes the place of what is at the path `at`, in the same directory.
+    pub(super) fn placing(volume: &Volume, at: Option<Vec<u8>>, draft: &Draft) -> Result<Option<Self>, Error> {
+        Mark::make(volume, format!("{PLACING}{}", draft.id()), at)
     }
 
     /// `None` where there can be none.
@@ -108,7 +116,7 @@ fn is_impossible(errno: Errno) -> bool {
 }
 
 pub(super) fn is_mark(name: &str) -> bool {
-    [NAMING, LEAVING, REPLACED].iter().any(|begins| name.starts_with(begins))
+    [NAMING, LEAVING, REPLACED, PLACING].iter().any(|begins| name.starts_with(begins))
 }
 
 pub(super) fn number_and_birth(file: &Named) -> String {

@@ -58,6 +58,11 @@ impl Draft {
     pub(super) fn name(&self) -> &str {
         &self.name.0
     }
+
+    /// What tells its name from those of others.
+    pub(super) fn id(&self) -> &str {
+        self.name.0.strip_prefix(DRAFT).unwrap_or_default()
+    }
 }
 
 /// Files of which a name counts for nothing. Each is there only while that name is, and comes and goes with what is kept with the file locked.

@@ -11,7 +11,6 @@ use rustix::fs::{AtFlags, FileType, RenameFlags};
 use rustix::io::Errno;
 
 use crate::directory::cache::{Did, Held};
-use crate::directory::calls::unlinkat;
 use crate::directory::errno::error;
 use crate::directory::fence::Wait;
 use crate::directory::file::OpenFile;
@@ -260,24 +259,41 @@ impl Linking<'_> {
         let is_beside = to.identity.volume == volume.identity.volume;
         let side = if is_beside { reserved::folder(volume, true).ok().flatten() } else { None };
         // Beside the share's files a link that a crash leaves behind is in nobody's way.
-        let aside = side.as_ref().map(|side| self.link_through(side.as_fd(), taken));
+        let aside =
+            side.as_ref().map(|side| Draft::new().and_then(|draft| self.link_through(side.as_fd(), &draft, taken).0));
         let answer = match aside {
-            Some(Err(Error::CrossVolume)) | None => self.link_through(to.fd.as_fd(), taken),
+            Some(Err(Error::CrossVolume)) | None => self.link_beside(taken),
             Some(answer) => answer,
         };
         self.place.replaced(answer, self.file.identity, taken, (losing, locked))
     }
 
-    /// Links to a name in `folder` and renames that.
-    fn link_through(&self, folder: BorrowedFd<'_>, taken: &[u8]) -> Result<(), Error> {
+    /// Links to a name beside the one that is taken, and renames that. A mark leads to it until then.
+    fn link_beside(&self, taken: &[u8]) -> Result<(), Error> {
+        let NewName { volume, to, .. } = self.place;
         let draft = Draft::new()?;
+        let mark = Mark::placing(volume, walk::path_in(volume, to, taken), &draft)?;
+        let (linked, gone) = self.link_through(to.fd.as_fd(), &draft, taken);
+        if gone.is_err() {
+            mark.into_iter().for_each(Mark::leave);
+        }
+        linked
+    }
+
+    /// Links to the name of the draft in `folder` and renames that. Whether it has taken the place, and whether the draft has gone.
+    fn link_through(
+        &self,
+        folder: BorrowedFd<'_>,
+        draft: &Draft,
+        taken: &[u8],
+    ) -> (Result<(), Error>, Result<(), Errno>) {
         let from = At { folder, name: draft.name().as_bytes() };
         let linked = self
             .link_to(from)
             .and_then(|()| outcome::rename(self.file.identity, from, self.place.to.at(taken), RenameFlags::empty()));
         // It is nobody else's, whatever became of it: a rename does nothing where what has the name has become a name of the same file.
-        let _ = unlinkat(folder, draft.name(), AtFlags::empty());
-        linked.map_err(error)
+        let gone = outcome::unlink(from, AtFlags::empty());
+        (linked.map_err(error), gone)
     }
 
     fn link_to(&self, at: At<'_>) -> Result<(), Errno> {

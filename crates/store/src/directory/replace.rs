@@ -6,11 +6,12 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, FileType, Gid, RenameFlags, Uid};
 use rustix::io::Errno;
 
-use crate::directory::calls::{chownat, symlinkat, unlinkat};
+use crate::directory::calls::{chownat, symlinkat};
 use crate::directory::errno::{error, opening};
 use crate::directory::file::{OpenFile, link_target};
 use crate::directory::folder::Folder;
 use crate::directory::last_name::Losing;
+use crate::directory::marks::Mark;
 use crate::directory::names::{append_disk, to_shown};
 use crate::directory::node::FileNode;
 use crate::directory::outcome::{self, At};
@@ -91,30 +92,33 @@ struct Replacing<'a> {
 
 impl Replacing<'_> {
     fn by_link(&self, target: &[u8]) -> Result<OpenFile, Error> {
-        let draft = Draft::new()?;
-        let at = self.folder.at(draft.name().as_bytes());
-        symlinkat(target, at.folder, at.name).map_err(error)?;
-        let made = self.given_to_owner(at).and_then(|()| self.open(at)).and_then(|made| {
-            self.put(at, made.identity)?;
-            Ok(made)
-        });
-        if made.is_err() {
-            let _ = unlinkat(at.folder, at.name, AtFlags::empty());
-        }
-        made
+        self.by(|at| {
+            symlinkat(target, at.folder, at.name).map_err(error)?;
+            self.given_to_owner(at)?;
+            self.open(at)
+        })
     }
 
     fn by_file(&self) -> Result<OpenFile, Error> {
-        let draft = Draft::new()?;
-        let at = self.folder.at(draft.name().as_bytes());
         let new = NewNode { kind: Kind::File, attributes: 0, security: None, owner: None };
-        let mut made = create::make_aside(self.volume, self.folder, at.name, new)?;
-        let put = self.put(at, made.identity);
-        if put.is_err() {
-            let _ = unlinkat(at.folder, at.name, AtFlags::empty());
-        }
+        let mut made = self.by(|at| create::make_aside(self.volume, self.folder, at.name, new))?;
         made.dotted = self.disk.starts_with(b".");
-        put.map(|()| made)
+        Ok(made)
+    }
+
+    /// Has what `make` makes take the place. A mark leads to it until then: where the server is killed meanwhile it goes when the folder is served again.
+    fn by(&self, make: impl FnOnce(At<'_>) -> Result<OpenFile, Error>) -> Result<OpenFile, Error> {
+        let draft = Draft::new()?;
+        let mark = Mark::placing(self.volume, walk::path_in(self.volume, self.folder, self.disk), &draft)?;
+        let at = self.folder.at(draft.name().as_bytes());
+        let made = make(at).and_then(|made| {
+            self.put(at, made.identity)?;
+            Ok(made)
+        });
+        if made.is_err() && outcome::unlink(at, AtFlags::empty()).is_err() {
+            mark.into_iter().for_each(Mark::leave);
+        }
+        made
     }
 
     /// Whose new files are, new links are.
