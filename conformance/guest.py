@@ -30,9 +30,12 @@ HOST_TAG, HOST_MODULES = "host", ("9p", "9pnet_virtio")
 _building = threading.Lock()
 
 
-def command(script, folder, files=(), kernel=CURRENT, with_host=False):
+def command(script, folder, files=(), kernel=CURRENT, with_host=False, processors=2):
     """The command line that boots the guest, runs this shell script in it and powers off. `files` are put there, by their paths. With the host
     its script may mount this machine's own files to read them, by HOST_TAG.
+
+    Where one processor changes the kernel's code that another runs, as it does where it switches parts of itself on, QEMU's emulation may show the other
+    half of the change, and the kernel panics ("Oops: int3"): who works for minutes takes one.
     """
     packages.need("qemu-system-x86_64", "cpio", "modprobe", "xz", *PROGRAMS)
     base = built(kernel)
@@ -46,7 +49,7 @@ def command(script, folder, files=(), kernel=CURRENT, with_host=False):
                 shutil.copy(source, pathlib.Path(overlay) / place)
             image.write(archive(pathlib.Path(overlay)))
     host = ["-virtfs", f"local,path=/,mount_tag={HOST_TAG},security_model=none,readonly=on,multidevs=remap"] if with_host else []
-    return ["qemu-system-x86_64", *host, "-accel", "tcg,thread=multi", "-cpu", "max", "-m", str(MEMORY_MIB), "-smp", "2",
+    return ["qemu-system-x86_64", *host, "-accel", "tcg,thread=multi", "-cpu", "max", "-m", str(MEMORY_MIB), "-smp", str(processors),
             "-display", "none", "-monitor", "none", "-serial", "stdio", "-no-reboot",
             "-kernel", str(base / "vmlinuz"), "-initrd", str(initrd), "-append", "console=ttyS0 quiet panic=-1",
             "-netdev", f"user,id=net,net=10.0.2.0/24,host={GATEWAY}", "-device", "virtio-net-pci,netdev=net"]

@@ -1,25 +1,27 @@
-"""A real project on a share that the kernel's client has mounted: git clones it, npm installs its packages, make builds it, and it is used,
-symbolic links and all. The same is done on a disk of the guest's own, and both are compared; so is the share's folder.
+"""Projects on a share that the kernel's client has mounted: git clones them, npm installs their packages, make and npm build them, and they are used,
+symbolic links and all. One is made here, with links of every kind. The other is this repository with its history, and in it the folder page-build/, whose
+compiler and bundler npm gets by a lock file. The same is done on a disk of the guest's own, and both are compared; so is the share's folder.
 
-The kernel is Debian's newest, whose client makes links as reparse points by itself. The guest uses this machine's programs, which it sees through 9p. All
-packages are made here: nothing comes from elsewhere.
+The kernel is Debian's newest, whose client makes links as reparse points by itself. The guest uses this machine's programs, which it sees through 9p, and the
+packages that npm has put into a cache here.
 """
 
+import hashlib
 import json
 import os
 import pathlib
-import re
 import shlex
 import subprocess
+import tempfile
 
 from conformance import guest, packages
-from conformance.report import expect
+from conformance.report import Skip, expect
 from conformance.server import Wanted, serving
 
 NAME = "project"
 SECONDS = 1500
-# Of each thing in the folder the guest prints its path, its kind, where a link leads, and a sum of a file.
-LISTED = re.compile(r"^(local|share) (\S+) ([fdl]) ?(.*)$", re.MULTILINE)
+# The project that is built as many are, and the folder in it with its lock file.
+REAL, BUILT = "multilane", "conformance/page-build"
 LINKS = {
     "current": "src/main.c",
     "docs/latest": "v2",
@@ -48,36 +50,92 @@ clean:
 def run(kind, report, options):
     packages.need("git", "npm", "node", "make", "cc", "qemu-system-x86_64")
     with serving(kind, Wanted(windows_like=True, on_tmpfs=True)) as server:
-        origin = project(server.folder / "project")
+        origins = server.folder / "origins"
+        project(origins / "project")
+        cache = npm_cache(real_project(origins / f"{REAL}.git"))
         variables = {"server": guest.GATEWAY, "port": server.port, "share": server.share, "user": server.user,
-                     "password": server.password, "origin": origin, "tag": guest.HOST_TAG}
+                     "password": server.password, "origins": origins, "npm_cache": cache, "tag": guest.HOST_TAG}
         script = "".join(f"{name}={shlex.quote(str(value))}\n" for name, value in variables.items())
         script += (guest.FILES / "project.sh").read_text()
-        words = guest.command(script, server.folder, kernel=guest.NEWEST, with_host=True)
+        words = guest.command(script, server.folder, kernel=guest.NEWEST, with_host=True, processors=1)
         failures = report.count("fail")
         said = report.absorb(NAME, words, SECONDS, cwd=packages.CACHE, lines_kept=4000, ending=guest.ENDING)
         if report.count("fail") > failures:
             report.note("What the guest printed:\n" + "\n".join(said.splitlines()[-80:]))
+        place = pathlib.Path(server.share_path())
         with report.check(NAME, "the share has what a disk of the guest's own has"):
-            local, share = listed(said, "local"), listed(said, "share")
-            expect(len(local) > 20, len(local))
-            differing = {path for path in local.keys() | share.keys() if local.get(path) != share.get(path)}
-            expect(not differing, {path: (local.get(path), share.get(path)) for path in sorted(differing)[:5]})
+            local, share = listed(place, "local"), listed(place, "share")
+            expect(len(local) > 1500, len(local))
+            expect_same(local, share)
+        with report.check(NAME, "programs of the server's machine see the same"):
+            expect_same(listed(place, "share"), on_disk(place))
         with report.check(NAME, "programs of the server's machine see the same links"):
-            place = pathlib.Path(server.share_path()) / "project"
             for path, target in LINKS.items():
-                expect(os.readlink(place / path) == target, (path, os.readlink(place / path)))
-            expect(os.readlink(place / "node_modules/.bin/greet").endswith("greet/greet.js"), sorted(os.listdir(place / "node_modules/.bin")))
+                expect(os.readlink(place / "project" / path) == target, (path, os.readlink(place / "project" / path)))
+            expect(os.readlink(place / "project/node_modules/.bin/greet") == "../greet/greet.js", os.listdir(place / "project/node_modules/.bin"))
+            expect(os.readlink(place / REAL / BUILT / "node_modules/.bin/tsc") == "../typescript/bin/tsc", os.listdir(place / REAL / BUILT))
         report.server_is_well(NAME, server)
 
 
-def listed(said, where):
-    """What was listed there, by path."""
-    return {path: (kind, rest.strip()) for place, path, kind, rest in LISTED.findall(said.replace("\r", "")) if place == where}
+def listed(place, where):
+    """What the guest has listed there, by path: a sum of each file, where each link leads, and nothing of a folder."""
+    things = {}
+    for line in (place / f"{where}.names").read_text().splitlines():
+        path, _, target = line.partition(" -> ")
+        things[path] = target
+    for line in (place / f"{where}.sums").read_text().splitlines():
+        total, path = line.split("  ", 1)
+        things[path] = total
+    return things
+
+
+def on_disk(place):
+    """The same of what is in the share's folder."""
+    things = {}
+    for root in ("project", REAL):
+        for path in [place / root, *(place / root).rglob("*")]:
+            name = str(path.relative_to(place))
+            if f"{root}/.git" in (name, *map(str, pathlib.PurePath(name).parents)):
+                continue
+            if path.is_symlink():
+                things[name] = os.readlink(path)
+            elif path.is_dir():
+                things[f"{name}/"] = ""
+            else:
+                things[name] = hashlib.md5(path.read_bytes()).hexdigest()
+    return things
+
+
+def expect_same(one, other):
+    differing = {path for path in one.keys() | other.keys() if one.get(path) != other.get(path)}
+    expect(not differing, (len(differing), {path: (one.get(path), other.get(path)) for path in sorted(differing)[:5]}))
+
+
+def real_project(folder):
+    """This repository with its history, to be cloned; gives its place."""
+    told = subprocess.run(["git", "clone", "-q", "--bare", "--no-hardlinks", str(packages.ROOT), str(folder)], capture_output=True, text=True)
+    if told.returncode != 0:
+        raise Skip(f"needs this project's repository: {told.stderr.strip()}")
+    return folder
+
+
+def npm_cache(origin):
+    """A cache of npm's with the packages that the lock file of the real project names."""
+    files = {name: subprocess.run(["git", "-C", str(origin), "show", f"HEAD:{BUILT}/{name}"], check=True, capture_output=True).stdout
+             for name in ("package.json", "package-lock.json")}
+    cache = packages.cache("npm") / hashlib.sha256(b"".join(files.values())).hexdigest()[:12]
+    if not cache.exists():
+        with tempfile.TemporaryDirectory(dir=packages.cache("npm")) as scratch:
+            scratch = pathlib.Path(scratch)
+            for name, text in files.items():
+                (scratch / name).write_bytes(text)
+            packages.build(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--cache", str(scratch / "cache")], scratch)
+            (scratch / "cache").rename(cache)
+    return cache
 
 
 def project(folder):
-    """A git repository with a program in C, packages for npm and links of every kind; gives its place."""
+    """Makes a git repository with a program in C, packages for npm and links of every kind, in work/."""
     (folder / "packages").mkdir(parents=True)
     work = folder / "work"
     for path, text in {"src/main.c": MAIN, "include/greeting.h": '#define GREETING "hello"\n', "Makefile": MAKEFILE, "docs/v1/page": "one\n",
@@ -94,7 +152,6 @@ def project(folder):
         subprocess.run(["git", "-C", str(work), *words], check=True)
     # Whoever clones it in the guest is another user.
     subprocess.run(["chmod", "-R", "a+rX", str(folder)], check=True)
-    return work
 
 
 def tarball(folder, work, name, needs):
