@@ -34,7 +34,7 @@ def main():
     for check in (tokens, refused_tokens, strangers, roles, above_accounts, unknown):
         with lines.check(check.__doc__):
             check()
-    by_http = ByHttp(token(CONTRIBUTOR))
+    by_http = ByHttp(contributor())
     client = StorageManagementClient(by_http, subscription(), base_url=URL, authentication_policy=by_http)
     for check in (accounts, keys, multichannel, protocols, usages, shares, provisioned):
         with lines.check(f"azure-mgmt-storage: {check.__doc__}"):
@@ -84,8 +84,14 @@ def token(principal, **changes):
 
 
 @functools.cache
+def contributor():
+    """A token of the contributor: to look at a secret takes the server a while."""
+    return token(CONTRIBUTOR)
+
+
+@functools.cache
 def subscription():
-    return asked("GET", f"/subscriptions?api-version={VERSION}", token=token(CONTRIBUTOR))[1]["value"][0]["subscriptionId"]
+    return asked("GET", f"/subscriptions?api-version={VERSION}", token=contributor())[1]["value"][0]["subscriptionId"]
 
 
 def in_group(rest):
@@ -130,7 +136,7 @@ def refused_tokens():
 def strangers():
     """who shows no token, or one that is forged, for another interface or by another way, is told of nothing"""
     path = in_group(f"storageAccounts/{ACCOUNT}/listKeys?api-version={VERSION}")
-    right = token(CONTRIBUTOR)
+    right = contributor()
     expect(asked("POST", path, token=right)[0] == 200, "the right token does nothing")
     head, claims, signature = right.split(".")
     none = base64.urlsafe_b64encode(b'{"alg":"none","typ":"JWT"}').decode().rstrip("=")
@@ -161,7 +167,7 @@ def roles():
 
 def above_accounts():
     """endpoints, tenant, subscription, resource group and providers are told"""
-    shows = token(CONTRIBUTOR)
+    shows = contributor()
 
     def get(path, version=VERSION):
         status, answer, _ = asked("GET", f"{path}api-version={version}", token=shows)
@@ -182,7 +188,7 @@ def above_accounts():
 
 def unknown():
     """what is not served is answered by the service's codes"""
-    shows = token(CONTRIBUTOR)
+    shows = contributor()
     of = f"/subscriptions/{subscription()}"
     for path, status, code in (
             (f"{of}/resourceGroups/other/providers/Microsoft.Storage/storageAccounts", 404, "ResourceGroupNotFound"),
@@ -314,7 +320,7 @@ def provisioned(client):
 
 def features():
     """features are registered and unregistered, as `multilane features` shows"""
-    shows = token(CONTRIBUTOR)
+    shows = contributor()
     of = f"/subscriptions/{subscription()}/providers/Microsoft.Features"
     names = [one["name"] for one in asked("GET", f"{of}/features?api-version=2021-07-01", token=shows)[1]["value"]]
     expect("Microsoft.Storage/AzurePremiumFilesMetadataCacheFeature" in names, names)
@@ -329,7 +335,7 @@ def features():
 
 def metrics():
     """metrics are those of `multilane metrics`, in the shape of Azure Monitor"""
-    shows = token(CONTRIBUTOR)
+    shows = contributor()
     service = in_group(f"storageAccounts/{ACCOUNT}/fileServices/default/providers/Microsoft.Insights")
     names = {one["name"]["value"] for one in asked("GET", f"{service}/metricDefinitions?api-version=2018-01-01", token=shows)[1]["value"]}
     expect(names == {one["name"] for one in json.loads(multilane("metrics", "list", "--json"))}, names)
