@@ -9,9 +9,11 @@ use tokio::task::{LocalSet, spawn_local};
 use wire::Utf16;
 use wire::codec::utf16_bytes;
 use wire::command::create::{CreateDisposition, CreateRequest};
+use wire::command::ioctl::CtlCode;
 use wire::command::session_setup::SessionSetupFlags;
 use wire::command::tree_connect::TreeConnectRequest;
 use wire::fscc::FileClass;
+use wire::fscc::ioctl::{SYMLINK_FLAG_RELATIVE, encode_symlink};
 use wire::ids::{Command, SessionId};
 use wire::status::Status;
 
@@ -98,6 +100,24 @@ async fn a_closed_open_makes_room_and_a_stream_counts_twice() {
             assert_eq!(peer.create("e:stream", |_| ()).await.status(), Status::TOO_MANY_OPENED_FILES);
             peer.close(files[1]).await;
             assert_eq!(peer.create("e:stream", |_| ()).await.status(), Status::SUCCESS);
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn who_may_open_no_more_makes_no_link_either() {
+    let server = server();
+    LocalSet::new()
+        .run_until(async {
+            let mut peer = Peer::sign_in(&server).await;
+            let file = peer.open("file").await;
+            assert_eq!(open_all(&mut peer, "a").await, 5);
+            let mut point = Vec::new();
+            assert!(encode_symlink("to", "to", SYMLINK_FLAG_RELATIVE, &mut point));
+            let set = peer.ioctl(CtlCode::SET_REPARSE_POINT, file, &point, 0).await.status();
+            assert_eq!(set, Status::TOO_MANY_OPENED_FILES);
+            peer.close(file).await;
+            assert_eq!(peer.try_open("file").await, Status::SUCCESS, "it is the file that it was");
         })
         .await;
 }

@@ -18,6 +18,7 @@ use super::{Answer, Answered};
 use crate::command::breaking;
 use crate::command::context::Context;
 use crate::command::link_target::{self, REPARSE_BYTES_MAX, WireTarget};
+use crate::resource::budgets::{Held, Opened};
 use crate::state::audit::OpenTotals;
 use crate::state::authorization::{Request, Way, authorize};
 use crate::state::caching::{Actor, Operation, Wanted};
@@ -123,6 +124,8 @@ async fn replace(context: &Context, target: Option<String>) -> Answered {
     if file.file.is_delete_pending(open.id, "") {
         return Err(Status::DELETE_PENDING.into());
     }
+    // The open of what is made is paid for before anything is: what was done could not be taken back.
+    let paid = context.session()?.budgets.open(Opened::Whole)?;
     // Who opens it from now on until the name leads to the other file looks the name up anew then.
     let replacing = Replacing::begin_alone(&context.server().files, &file.file, open.id)?;
     let change = open.begin_change(0..0)?;
@@ -152,7 +155,7 @@ async fn replace(context: &Context, target: Option<String>) -> Answered {
         Ok((made, replacing))
     };
     let (made, replacing) = context.work_along(&path, work).await??;
-    go_on_with(context, made)?;
+    go_on_with(context, made, paid)?;
     drop(replacing);
     Ok(Answer::empty())
 }
@@ -204,8 +207,8 @@ fn refused(error: Error) -> Refusal {
 }
 
 /// The open is one of what was `made` from now on. Where somebody has that open by now and shares nothing, it stays one of what has gone.
-fn go_on_with(context: &Context, made: Arc<dyn Node>) -> Result<(), Refusal> {
-    let (open, file) = context.file()?;
+fn go_on_with(context: &Context, made: Arc<dyn Node>, paid: Held) -> Result<(), Refusal> {
+    let ((open, file), session) = (context.file()?, context.session()?);
     let server = context.server();
     let deletes = file.delete_on_close.load(Ordering::Relaxed);
     let entry = Entry {
@@ -247,7 +250,7 @@ fn go_on_with(context: &Context, made: Arc<dyn Node>) -> Result<(), Refusal> {
         untold: Default::default(),
         channel_sequence: Default::default(),
         lock_sequences: Default::default(),
-        held: Some(context.session()?.budgets.open(crate::resource::budgets::Opened::Whole)?),
+        held: Some(paid),
     };
     let line = Arc::clone(&open.line);
     let target = Target::File(Arc::new(of_link));
@@ -256,7 +259,7 @@ fn go_on_with(context: &Context, made: Arc<dyn Node>) -> Result<(), Refusal> {
         Some(caller) => new.called_from(caller),
         None => new,
     };
-    let Some(former) = context.session()?.replace_open(Arc::new(new)) else {
+    let Some(former) = session.replace_open(Arc::new(new)) else {
         // It was closed meanwhile.
         server.files.leave(&entered, open.id, deletes);
         return Ok(());
