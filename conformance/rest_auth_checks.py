@@ -9,7 +9,7 @@ import pathlib
 import urllib.parse
 
 from azure.core.exceptions import HttpResponseError
-from azure.storage.fileshare import (AccountSasPermissions, FileSasPermissions, ResourceTypes, Services, ShareClient, ShareFileClient,
+from azure.storage.fileshare import (FileSasPermissions, ResourceTypes, Services, ShareClient, ShareFileClient,
                                      ShareSasPermissions, ShareServiceClient, generate_account_sas, generate_file_sas, generate_share_sas)
 
 from conformance.report import Failure, Lines
