@@ -1,6 +1,10 @@
 """Azure Files' REST interface, by Microsoft's own client for Python as it is published, beside SMB clients of the same share; its checks are in
 rest_checks.py and the others named here."""
 
+import json
+import os
+import pathlib
+
 from conformance import multilane, packages, rest_table
 from conformance.py_smbprotocol import REQUIREMENTS as SMB_REQUIREMENTS
 from conformance.report import Skip
@@ -10,10 +14,14 @@ NAME = "rest"
 REQUIREMENTS = ("azure-storage-file-share==12.27.1", *SMB_REQUIREMENTS)
 CHECK_SECONDS = 300
 CHECKS = ("rest_checks", "rest_auth_checks")
+# What is checked by HTTPS as well.
+TLS_CHECKS = ("rest_auth_checks", "rest_tls_checks", "rest_token_checks")
 
 
 class WithRest(multilane.Multilane):
     """Our server with its REST interface."""
+
+    scheme = "http"
 
     def __init__(self, wanted):
         super().__init__(wanted)
@@ -23,16 +31,44 @@ class WithRest(multilane.Multilane):
         return [*super().command(), "--rest", str(self.rest_port), *rest_table.LOGGED]
 
     def rest_environment(self):
-        return dict(self.environment(), REST_URL=f"http://{HOST}:{self.rest_port}/{self.keeper}", REST_ACCOUNT=self.keeper,
+        return dict(self.environment(), REST_URL=f"{self.scheme}://{HOST}:{self.rest_port}/{self.keeper}", REST_ACCOUNT=self.keeper,
                     REST_KEY=self.keeper_password(), LOCAL_FOLDER=str(self.share_path()))
 
 
-def run(kind, report, options):
+class WithTls(WithRest):
+    """The same by HTTPS, with a certificate that it makes."""
+
+    scheme = "https"
+
+    def prepare(self):
+        super().prepare()
+        self.principals = {role: self._run("principal", "create", role, "--role", role, "--json")
+                           for role in ("file-reader", "file-contributor", "contributor")}
+
+    def command(self):
+        return [*super().command(), "--rest-tls"]
+
+    def rest_environment(self):
+        return dict(super().rest_environment(), REQUESTS_CA_BUNDLE=str(pathlib.Path(self._data()) / "rest-tls" / "ca.pem"),
+                    REST_PRINCIPALS=json.dumps(self.principals), MULTILANE=str(self.program), MULTILANE_DATA=self._data())
+
+
+def only_ours(kind):
     if kind.kind != "multilane":
         raise Skip("other servers have no REST interface")
+
+
+def run(kind, report, options):
+    only_ours(kind)
     python = packages.python_with(*REQUIREMENTS, folder="venv-azure")
     with serving(WithRest, Wanted(shares=("conf", "other"), on_tmpfs=True)) as server:
         for checks in CHECKS:
             report.absorb(NAME, [python, "-m", f"conformance.{checks}"], CHECK_SECONDS, env=server.rest_environment(), cwd=packages.ROOT)
         rest_table.compare(report, NAME, server, "Python", options)
         report.server_is_well(NAME, server)
+    with serving(WithTls, Wanted(shares=("conf", "other"), on_tmpfs=True)) as server:
+        for checks in TLS_CHECKS:
+            report.absorb(NAME, [python, "-m", f"conformance.{checks}"], CHECK_SECONDS, env=server.rest_environment(), cwd=packages.ROOT)
+        report.server_is_well(NAME, server)
+    report.absorb(NAME, [python, "-m", "conformance.rest_dev_checks"], CHECK_SECONDS, env=dict(os.environ, MULTILANE=str(multilane.binary())),
+                  cwd=packages.ROOT)

@@ -6,6 +6,7 @@ import datetime
 import http.client
 import os
 import pathlib
+import ssl
 import urllib.parse
 
 from azure.core.exceptions import HttpResponseError
@@ -147,8 +148,10 @@ def addresses():
     file_by(of_share(ip="127.0.0.0-127.0.0.255", protocol="https,http"), "auth/old").get_file_properties()
     for sas in (of_share(ip="192.0.2.1"), of_account(ip="128.0.0.1-128.0.0.9")):
         refused(file_by(sas, "auth/old").get_file_properties, "AuthorizationSourceIPMismatch")
-    if not URL.startswith("https:"):
-        for sas in (of_share(protocol="https"), of_account(protocol="https")):
+    for sas in (of_share(protocol="https"), of_account(protocol="https")):
+        if URL.startswith("https:"):
+            file_by(sas, "auth/old").get_file_properties()
+        else:
             refused(file_by(sas, "auth/old").get_file_properties, "AuthorizationProtocolMismatch")
 
 
@@ -166,8 +169,15 @@ def changed():
         expect(status(pairs, "&sp=rwdlc") == 403, "a second sp is taken")
 
 
+def connected():
+    if URL.startswith("https:"):
+        context = ssl.create_default_context(cafile=os.environ["REQUESTS_CA_BUNDLE"])
+        return http.client.HTTPSConnection(HOST, PORT, timeout=30, context=context)
+    return http.client.HTTPConnection(HOST, PORT, timeout=30)
+
+
 def status(parameters, more=""):
-    connection = http.client.HTTPConnection(HOST, PORT, timeout=30)
+    connection = connected()
     try:
         connection.request("HEAD", f"/{ACCOUNT}/{SHARE}/auth/old?{urllib.parse.urlencode(parameters)}{more}")
         return connection.getresponse().status

@@ -6,16 +6,19 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use client::{Facts, FileAttributes};
 use hyper::body::{Body, Frame, SizeHint};
-use hyper::header::{CONTENT_TYPE, DATE, ETAG, HeaderName, HeaderValue, LAST_MODIFIED};
+use hyper::header::{CONTENT_TYPE, DATE, ETAG, HeaderName, HeaderValue, LAST_MODIFIED, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::{Method, Response, StatusCode};
 use jiff::Timestamp;
 use serde::Serialize;
 use tokio::sync::mpsc::Receiver;
 
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 
 /// The version that is spoken to who names none.
-const VERSION: &str = "2026-10-06";
+pub(crate) const VERSION: &str = "2026-10-06";
+
+/// When to come again, for whom the server has no room.
+const RETRY_SECONDS: &str = "1";
 
 /// An answer on its way.
 pub(crate) type Answer = Response<Piecewise>;
@@ -81,7 +84,7 @@ pub(crate) fn with_body(status: StatusCode, body: Bytes) -> Answer {
 /// An answer in XML.
 pub(crate) fn xml<T: Serialize>(root: &str, value: &T) -> Result<Answer, Failure> {
     let text = quick_xml::se::to_string_with_root(root, value)
-        .map_err(|_| Failure::new(crate::failure::Code::InternalError, "The answer could not be written."))?;
+        .map_err(|_| Failure::new(Code::InternalError, "The answer could not be written."))?;
     let mut answer = with_body(StatusCode::OK, format!("<?xml version=\"1.0\" encoding=\"utf-8\"?>{text}").into());
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
     Ok(answer)
@@ -101,6 +104,12 @@ pub(crate) fn failed(failure: &Failure) -> Answer {
     let mut answer = xml("Error", &body).unwrap_or_else(|_| empty(StatusCode::INTERNAL_SERVER_ERROR));
     *answer.status_mut() = failure.code.status();
     set(&mut answer, "x-ms-error-code", &code);
+    if failure.code == Code::InvalidAuthenticationInfo {
+        set(&mut answer, WWW_AUTHENTICATE.as_str(), "Bearer");
+    }
+    if failure.code == Code::ServerBusy {
+        set(&mut answer, RETRY_AFTER.as_str(), RETRY_SECONDS);
+    }
     answer
 }
 
@@ -200,7 +209,6 @@ mod tests {
     use client::FileTime;
 
     use super::*;
-    use crate::failure::Code;
 
     #[test]
     fn times_are_the_services() {

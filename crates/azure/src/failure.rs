@@ -14,17 +14,21 @@ pub(crate) enum Code {
     AuthorizationServiceMismatch,
     AuthorizationSourceIPMismatch,
     CannotDeleteFileOrDirectory,
+    CorsPreflightFailure,
     DeletePending,
     DirectoryNotEmpty,
     FileLockConflict,
     InternalError,
+    InvalidAuthenticationInfo,
     InvalidHeaderValue,
     InvalidRange,
     InvalidResourceName,
     InvalidUri,
     InvalidXmlDocument,
+    InvalidXmlNodeValue,
     MissingContentLengthHeader,
     MissingRequiredHeader,
+    OperationTimedOut,
     OutOfRangeInput,
     ParentNotFound,
     RequestBodyTooLarge,
@@ -61,7 +65,8 @@ impl Code {
             | Code::AuthorizationProtocolMismatch
             | Code::AuthorizationResourceTypeMismatch
             | Code::AuthorizationServiceMismatch
-            | Code::AuthorizationSourceIPMismatch => StatusCode::FORBIDDEN,
+            | Code::AuthorizationSourceIPMismatch
+            | Code::CorsPreflightFailure => StatusCode::FORBIDDEN,
             Code::ParentNotFound | Code::ResourceNotFound | Code::ShareNotFound => StatusCode::NOT_FOUND,
             Code::CannotDeleteFileOrDirectory
             | Code::DeletePending
@@ -70,16 +75,18 @@ impl Code {
             | Code::ResourceAlreadyExists
             | Code::ResourceTypeMismatch
             | Code::SharingViolation => StatusCode::CONFLICT,
+            Code::InvalidAuthenticationInfo => StatusCode::UNAUTHORIZED,
             Code::MissingContentLengthHeader => StatusCode::LENGTH_REQUIRED,
             Code::RequestBodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Code::InvalidRange => StatusCode::RANGE_NOT_SATISFIABLE,
-            Code::InternalError => StatusCode::INTERNAL_SERVER_ERROR,
+            Code::InternalError | Code::OperationTimedOut => StatusCode::INTERNAL_SERVER_ERROR,
             Code::ServerBusy => StatusCode::SERVICE_UNAVAILABLE,
             Code::ShareSizeLimitReached => StatusCode::CONFLICT,
             Code::InvalidHeaderValue
             | Code::InvalidResourceName
             | Code::InvalidUri
             | Code::InvalidXmlDocument
+            | Code::InvalidXmlNodeValue
             | Code::MissingRequiredHeader
             | Code::OutOfRangeInput
             | Code::UnsupportedQueryParameter => StatusCode::BAD_REQUEST,

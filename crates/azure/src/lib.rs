@@ -5,6 +5,7 @@
 
 mod answer;
 mod auth;
+mod cors;
 mod failure;
 mod listener;
 mod management;
@@ -12,11 +13,19 @@ mod operations;
 mod query;
 mod sessions;
 mod target;
+mod tls;
 mod tokens;
 
-pub use listener::{Rest, Source};
+pub use listener::{Listening, Rest, Source};
 pub use management::GROUP;
+pub use tls::{Certificate, Made, NoCertificate};
 pub use tokens::TENANT;
+
+/// Reads what the signature of a URL says, whoever signed it, for who tests what reads it. `None` where it allows nothing at this second.
+#[doc(hidden)]
+pub fn read_signature(path: &str, query: &str, second: i64) -> Option<()> {
+    auth::read_signature(path, query, second)
+}
 
 /// The names that a URL leads to from a share's root on, for who tests that they lead nowhere else. `None` where the request is refused.
 #[doc(hidden)]

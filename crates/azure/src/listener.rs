@@ -1,45 +1,52 @@
 //! Who connects by HTTP: taken, bounded, and answered.
 
+mod body;
+mod places;
+
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use bytes::Bytes;
-use control::{Keys, KnownCatalog, Operations, ShareGauges};
-use http_body_util::{BodyExt, Limited};
-use hyper::body::Incoming;
-use hyper::header::{CONTENT_LENGTH, HOST};
+use control::{Keys, KnownCatalog, Operations, Role, ShareGauges};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::header::{AUTHORIZATION, HOST, TRANSFER_ENCODING};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Method, Request};
+use hyper::{Method, Request, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use jiff::Timestamp;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::runtime::Builder;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
 
-use crate::answer::{Answer, failed, finish, without_body};
-use crate::auth::{self, Known, Policy, Way};
+use crate::answer::{Answer, Broken, Piecewise, failed, finish, without_body};
+use crate::auth::{self, Known, Permissions, Policy, Principal, Way};
+use crate::cors;
 use crate::failure::{Code, Failure};
 use crate::management::{self, Management};
-use crate::operations::{Ask, Operation, PUT_MAX, Service};
+use crate::operations::{Ask, Operation, Service};
 use crate::query::Query;
 use crate::sessions::Sessions;
 use crate::target::Target;
+use crate::tls::Certificate;
+use crate::tokens::{self, Audience};
 
-/// Connections at a time; who comes beyond them waits.
-const CONNECTIONS_MAX: usize = 256;
-/// Bodies that are held at a time, in bytes.
-const BODIES_MAX: usize = 64 << 20;
+use self::body::Bodies;
+pub(crate) use self::body::Held;
+use self::places::{Doing, Places, Stay};
+
 /// How long a head may take, which is also how long a connection may stay without a request.
 const HEAD_WITHIN: Duration = Duration::from_secs(30);
-/// How long a body may take.
-const BODY_WITHIN: Duration = Duration::from_secs(60);
 /// Bytes of a head.
 const HEAD_BYTES: usize = 64 << 10;
 /// The pause after a connection that could not be taken.
@@ -59,6 +66,29 @@ pub struct Source {
     pub archive: PathBuf,
     /// The resource group of the management interface.
     pub group: String,
+    /// What it proves itself with, where it speaks HTTPS.
+    pub certificate: Option<Certificate>,
+}
+
+/// An address that is listened on, with nobody there yet.
+pub struct Listening {
+    socket: TcpListener,
+    address: SocketAddr,
+}
+
+impl Listening {
+    /// Listens. Port 0 takes a free one.
+    pub fn on(address: SocketAddr) -> io::Result<Self> {
+        let socket = TcpListener::bind(address)?;
+        socket.set_nonblocking(true)?;
+        let address = socket.local_addr()?;
+        Ok(Listening { socket, address })
+    }
+
+    /// Where.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
 }
 
 /// The running interface. It ends when this is dropped.
@@ -69,21 +99,21 @@ pub struct Rest {
 }
 
 impl Rest {
-    /// Listens and serves. Port 0 takes a free one. Fails where the address cannot be had, or no thread.
-    pub fn start(address: SocketAddr, source: Source) -> io::Result<Self> {
-        let socket = TcpListener::bind(address)?;
-        socket.set_nonblocking(true)?;
-        let address = socket.local_addr()?;
+    /// Serves who connects. Fails where no thread can be had.
+    pub fn start(listening: Listening, source: Source) -> io::Result<Self> {
+        let Listening { socket, address } = listening;
         let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
         let (catalog, operations) = (source.catalog.clone(), source.operations.clone());
         let management = Management::new(catalog, operations, source.gauges, source.archive, source.group);
         let sessions = Sessions::new(source.smb, source.catalog.clone());
         let service = Arc::new(Service { catalog: source.catalog, operations: source.operations, sessions });
+        let tls = source.certificate.map(|certificate| certificate.acceptor());
+        let front = Front { service, management, tls, bodies: Bodies::default(), asked: AtomicU64::new(1) };
         let (end, ended) = oneshot::channel::<()>();
         let thread = thread::Builder::new().name("rest".to_owned()).spawn(move || {
             runtime.block_on(async {
                 tokio::select! {
-                    () = serve(socket, Arc::new(Front { service, management, bodies: Arc::new(Semaphore::new(BODIES_MAX)), asked: AtomicU64::new(1) })) => {}
+                    () = serve(socket, Arc::new(front)) => {}
                     _ = ended => {}
                 }
             });
@@ -111,7 +141,8 @@ impl Drop for Rest {
 struct Front {
     service: Arc<Service>,
     management: Management,
-    bodies: Arc<Semaphore>,
+    tls: Option<TlsAcceptor>,
+    bodies: Bodies,
     asked: AtomicU64,
 }
 
@@ -120,11 +151,13 @@ async fn serve(socket: TcpListener, front: Arc<Front>) {
         Ok(listener) => listener,
         Err(cause) => return not_accepted(&cause),
     };
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let places = Places::of_this_process();
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         match listener.accept().await {
-            Ok((stream, peer)) => drop(tokio::spawn(attend(stream, peer.ip(), Arc::clone(&front), place))),
+            Ok((stream, peer)) => {
+                let Some(place) = places.take().await else { return };
+                places.enter(place, |stay| tokio::spawn(attend(stream, peer.ip(), Arc::clone(&front), stay)));
+            }
             Err(cause) => {
                 not_accepted(&cause);
                 sleep(PAUSE).await;
@@ -137,13 +170,43 @@ fn not_accepted(cause: &io::Error) {
     tracing::warn!(name: "rest_accept_failed", error = %cause, "a connection for the REST interface was not taken");
 }
 
-/// Answers one connection's requests, one after the other.
-async fn attend(stream: TcpStream, peer: IpAddr, front: Arc<Front>, _place: OwnedSemaphorePermit) {
+/// How somebody is connected.
+#[derive(Clone, Copy)]
+struct Connected {
+    peer: IpAddr,
+    is_secure: bool,
+}
+
+impl Connected {
+    fn scheme(self) -> &'static str {
+        if self.is_secure { "https" } else { "http" }
+    }
+}
+
+/// Attends to one connection, by HTTPS where the interface speaks that.
+async fn attend(stream: TcpStream, peer: IpAddr, front: Arc<Front>, stay: Arc<Stay>) {
     // Answers are whole: a small one need not wait for the next.
     let _ = stream.set_nodelay(true);
+    let Some(tls) = &front.tls else {
+        return talk(stream, Connected { peer, is_secure: false }, front, stay).await;
+    };
+    match timeout(HEAD_WITHIN, tls.accept(stream)).await {
+        Ok(Ok(stream)) => talk(stream, Connected { peer, is_secure: true }, front, stay).await,
+        Ok(Err(error)) => {
+            tracing::debug!(%peer, %error, "a connection for the REST interface is no TLS, or does not trust the certificate")
+        }
+        Err(_) => {}
+    }
+}
+
+/// Answers one connection's requests, one after the other.
+async fn talk(stream: impl AsyncRead + AsyncWrite + Unpin, connected: Connected, front: Arc<Front>, stay: Arc<Stay>) {
     let answers = service_fn(move |request: Request<Incoming>| {
-        let front = Arc::clone(&front);
-        async move { Ok::<Answer, std::convert::Infallible>(front.answer(request, peer).await) }
+        let (front, stay) = (Arc::clone(&front), Arc::clone(&stay));
+        async move {
+            let answer = front.answer(request, connected, &stay).await;
+            Ok::<_, std::convert::Infallible>(answer.map(|body| Taken::by(stay, body)))
+        }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -155,39 +218,54 @@ async fn attend(stream: TcpStream, peer: IpAddr, front: Arc<Front>, _place: Owne
 }
 
 impl Front {
-    async fn answer(&self, request: Request<Incoming>, peer: IpAddr) -> Answer {
+    async fn answer(&self, request: Request<Incoming>, connected: Connected, stay: &Stay) -> Answer {
+        stay.does(Doing::Waiting);
         let id = format!("{:016x}", self.asked.fetch_add(1, Ordering::Relaxed));
-        let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-        if management::is_for(host, request.uri().path(), request.uri().query()) {
-            let origin = format!("http://{host}");
+        let (method, headers) = (request.method().clone(), request.headers().clone());
+        let host = host_of(&request);
+        if let Ok(host) = &host
+            && management::is_for(host, request.uri().path(), request.uri().query())
+        {
+            let origin = format!("{}://{host}", connected.scheme());
             return self.management.answer(request, &id, &origin).await;
         }
-        let header = |name: &str| request.headers().get(name).cloned();
-        let (client_id, version) = (header("x-ms-client-request-id"), header("x-ms-version"));
-        let method = request.method().clone();
-        let answer = self.carried_out(request, peer).await;
+        let catalog = &self.service.catalog;
+        let target = host.and_then(|host| Target::parse(&host, request.uri().path(), |name| catalog.has_account(name)));
+        let rules = target.as_ref().map_or_else(|_| Vec::new(), |target| catalog.cors(&target.account));
+        let answer = match target {
+            Ok(_) if method == Method::OPTIONS => cors::preflight(&rules, &headers),
+            Ok(target) => self.carried_out(request, target, connected, stay).await,
+            Err(failure) => Err(failure),
+        };
         let mut answer = without_body(&method, answer.unwrap_or_else(|failure| failed(&failure)));
-        finish(&mut answer, &id, client_id.as_ref(), version.as_ref());
+        cors::allow(&rules, &method, &headers, &mut answer);
+        finish(&mut answer, &id, headers.get("x-ms-client-request-id"), headers.get("x-ms-version"));
         answer
     }
 
     /// Does what is asked, where it is proved that it may be.
-    async fn carried_out(&self, request: Request<Incoming>, peer: IpAddr) -> Result<Answer, Failure> {
+    async fn carried_out(
+        &self,
+        request: Request<Incoming>,
+        target: Target,
+        connected: Connected,
+        stay: &Stay,
+    ) -> Result<Answer, Failure> {
         let (parts, body) = request.into_parts();
-        let way = Way { peer, is_secure: false, at: Timestamp::now() };
-        let host = parts.headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default().to_owned();
+        let way = Way { peer: connected.peer, is_secure: connected.is_secure, at: Timestamp::now() };
         let query = Query::parse(parts.uri.query().unwrap_or_default())?;
         let catalog = &self.service.catalog;
-        let target = Target::parse(&host, parts.uri.path(), |name| catalog.has_account(name))?;
         // Nothing is read of the body for who has proved nothing, or may not do it.
         let by = auth::prove(&parts, &query, &target, way, catalog)?;
         let operation = Operation::of(&parts.method, &target, &query, &parts.headers)?;
         by.allows(operation)?;
         let source = auth::source(&by, operation, (&target, &parts.headers), way, catalog)?;
-        let (body, held) = self.body(&parts.method, parts.headers.get(CONTENT_LENGTH), body).await?;
-        let is_path_style = parts.uri.path().trim_start_matches('/').starts_with(&target.account);
-        let endpoint =
-            if is_path_style { format!("http://{host}/{}", target.account) } else { format!("http://{host}") };
+        let gets_on = || stay.does(Doing::Sending);
+        gets_on();
+        let (body, held) = self.bodies.read((&parts.method, &parts.headers), body, gets_on).await?;
+        stay.does(Doing::Waiting);
+        let host = parts.headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+        let endpoint = target.endpoint(connected.scheme(), host);
         let overrides = by.overrides().clone();
         let ask = Ask { by, operation, target, source, query, headers: parts.headers, body, endpoint, _held: held };
         // Whoever leaves in the middle must leave nothing open.
@@ -200,37 +278,65 @@ impl Front {
         }
         Ok(answer)
     }
+}
 
-    /// The body, once there is room for it.
-    async fn body(
-        &self,
-        method: &Method,
-        length: Option<&hyper::header::HeaderValue>,
-        body: Incoming,
-    ) -> Result<(Bytes, Option<OwnedSemaphorePermit>), Failure> {
-        let length = length.and_then(|value| value.to_str().ok()).map(str::parse::<u64>);
-        let length = match length {
-            Some(Ok(length)) => length,
-            None if method == Method::PUT || method == Method::POST => {
-                return Err(Failure::new(Code::MissingContentLengthHeader, "The header Content-Length is missing."));
-            }
-            None => 0,
-            Some(Err(_)) => return Err(Failure::header("Content-Length", "a number")),
-        };
-        if length > PUT_MAX {
-            return Err(Failure::new(Code::RequestBodyTooLarge, "A body has 4 MiB at most."));
-        }
-        if length == 0 {
-            return Ok((Bytes::new(), None));
-        }
-        let busy = || Failure::new(Code::ServerBusy, "The server holds as much as it may; try again.");
-        let gone = || {
-            Failure::new(Code::InvalidHeaderValue, "The body is not as long as Content-Length says, or took too long.")
-        };
-        let held = Arc::clone(&self.bodies).acquire_many_owned(length as u32).await.map_err(|_| busy())?;
-        let read = timeout(BODY_WITHIN, Limited::new(body, length as usize).collect());
-        let read = read.await.map_err(|_| gone())?.map_err(|_| gone())?.to_bytes();
-        Ok((read, Some(held)))
+/// The host that a request names, where it is one that others who pass it on read as this does.
+fn host_of(request: &Request<Incoming>) -> Result<String, Failure> {
+    let headers = request.headers();
+    // The service has no bodies in chunks, and whoever passes them on might see another end of one.
+    if headers.contains_key(TRANSFER_ENCODING) {
+        return Err(Failure::new(
+            Code::MissingContentLengthHeader,
+            "A body has a Content-Length, and no Transfer-Encoding.",
+        ));
+    }
+    if headers.get_all(AUTHORIZATION).iter().count() > 1 {
+        return Err(Failure::unauthenticated("it has two Authorization headers"));
+    }
+    let hosts: Vec<_> = headers.get_all(HOST).iter().collect();
+    match hosts[..] {
+        [host] => host.to_str().map(str::to_owned).map_err(|_| Failure::header("Host", "a name or an address")),
+        [] if request.version() == Version::HTTP_10 => Ok(String::new()),
+        _ => Err(Failure::header("Host", "one name or address")),
+    }
+}
+
+/// An answer's body, and who takes it.
+struct Taken {
+    stay: Arc<Stay>,
+    body: Piecewise,
+}
+
+impl Taken {
+    fn by(stay: Arc<Stay>, body: Piecewise) -> Self {
+        stay.does(Doing::Taking);
+        Taken { stay, body }
+    }
+}
+
+impl Body for Taken {
+    type Data = Bytes;
+    type Error = Broken;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        self.stay.does(Doing::Taking);
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Taken {
+    /// It has all of it, and may ask again.
+    fn drop(&mut self) {
+        self.stay.does(Doing::Silent);
     }
 }
 
@@ -239,8 +345,33 @@ impl Known for KnownCatalog {
         KnownCatalog::keys(self, account)
     }
 
-    /// No share has policies yet.
+    /// No share has one yet.
     fn policy(&self, _account: &str, _share: &str, _id: &str) -> Option<Policy> {
         None
     }
+
+    fn principal_of(&self, token: &str, at: Timestamp) -> Result<Principal, String> {
+        let principal = tokens::verify(token, Audience::Storage, self, at).map_err(|wrong| wrong.to_string())?;
+        Ok(Principal { permissions: permissions(&principal.roles), id: principal.application_id })
+    }
+
+    fn permissions_of(&self, principal: &str) -> Option<Permissions> {
+        self.service_principal_and_key(principal).map(|(principal, _)| permissions(&principal.roles))
+    }
+
+    /// No account has any yet.
+    fn cors(&self, _account: &str) -> Vec<cors::Rule> {
+        Vec::new()
+    }
+}
+
+/// What roles give with files.
+fn permissions(roles: &[Role]) -> Permissions {
+    roles.iter().fold(Permissions::default(), |all, role| {
+        all.or(match role {
+            Role::FileReader => Permissions::OF_READER,
+            Role::FileContributor => Permissions::OF_CONTRIBUTOR,
+            Role::Contributor => Permissions::default(),
+        })
+    })
 }

@@ -20,6 +20,8 @@ pub(crate) struct Target {
     pub(crate) share: Option<String>,
     /// The names from the share's root on; none for the root.
     pub(crate) names: Vec<String>,
+    /// Whether the host's name tells the account, and not the path.
+    account_in_host: bool,
 }
 
 impl Target {
@@ -27,7 +29,8 @@ impl Target {
     /// otherwise the path's first name does.
     pub(crate) fn parse(host: &str, path: &str, is_account: impl Fn(&str) -> bool) -> Result<Self, Failure> {
         let mut names = path.split('/').filter(|name| !name.is_empty());
-        let account = match account_of(host).filter(|account| is_account(account)) {
+        let of_host = account_of(host).filter(|account| is_account(account));
+        let account = match of_host {
             Some(account) => account.to_owned(),
             None => decoded(names.next().unwrap_or_default())?,
         };
@@ -41,7 +44,20 @@ impl Target {
             return Err(Failure::new(Code::InvalidResourceName, "The specified resource name is invalid."));
         }
         let account = account.strip_suffix("-secondary").unwrap_or(&account).to_owned();
-        Ok(Target { account, share, names })
+        Ok(Target { account, share, names, account_in_host: of_host.is_some() })
+    }
+
+    /// The address of the account's service as the client named it, without a `/` at its end.
+    pub(crate) fn endpoint(&self, scheme: &str, host: &str) -> String {
+        match self.account_in_host {
+            true => format!("{scheme}://{host}"),
+            false => format!("{scheme}://{host}/{}", self.account),
+        }
+    }
+
+    /// Whether it is the same file or directory, however it was named.
+    pub(crate) fn is_place_of(&self, other: &Target) -> bool {
+        (&self.account, &self.share, &self.names) == (&other.account, &other.share, &other.names)
     }
 
     /// The path as SMB has it.
@@ -77,7 +93,7 @@ mod tests {
 
     fn target(account: &str, share: Option<&str>, names: &[&str]) -> Target {
         let names = names.iter().map(|name| (*name).to_owned()).collect();
-        Target { account: account.into(), share: share.map(Into::into), names }
+        Target { account: account.into(), share: share.map(Into::into), names, account_in_host: false }
     }
 
     #[test]
@@ -85,9 +101,17 @@ mod tests {
         assert_eq!(parsed("127.0.0.1:10004", "/work/docs/a/b%20c"), Ok(target("work", Some("docs"), &["a", "b c"])));
         assert_eq!(parsed("h", "/work/docs/a%2Fb"), Ok(target("work", Some("docs"), &["a", "b"])));
         assert_eq!(parsed("localhost", "/work/"), Ok(target("work", None, &[])));
-        assert_eq!(parsed("work.file.core.localhost:1", "/docs/work"), Ok(target("work", Some("docs"), &["work"])));
+        let by_host = Target { account_in_host: true, ..target("work", Some("docs"), &["work"]) };
+        assert_eq!(parsed("work.file.core.localhost:1", "/docs/work"), Ok(by_host));
         assert_eq!(parsed("other.file.core.localhost", "/work/docs"), Ok(target("work", Some("docs"), &[])));
         assert_eq!(parsed("h", "/work-secondary/docs"), Ok(target("work", Some("docs"), &[])));
+    }
+
+    #[test]
+    fn the_endpoint_is_what_the_client_named() {
+        let endpoint = |host: &str, path: &str| parsed(host, path).unwrap().endpoint("https", host);
+        assert_eq!(endpoint("h:1", "/work/workshop"), "https://h:1/work");
+        assert_eq!(endpoint("work.file.core.localhost:1", "/workshop"), "https://work.file.core.localhost:1");
     }
 
     #[test]

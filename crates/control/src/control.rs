@@ -404,10 +404,20 @@ pub fn first_start(catalog: &mut Catalog, folder: &DataFolder) -> Result<(), Err
     if OF_A_SERVER.iter().any(|name| folder.path().join(name).exists()) {
         warn!(name: "catalog_lost", folder = %folder.path().display(), "a server has run here, and its catalog is gone: accounts, keys, users and shares are new; restore a backup with `multilane restore FILE`");
     }
+    make_first(catalog, folder, FIRST_ACCOUNT, None)
+}
+
+/// Makes an account, with this first key where one is named, and its share.
+pub(crate) fn make_first(
+    catalog: &mut Catalog,
+    folder: &DataFolder,
+    name: &str,
+    key: Option<&str>,
+) -> Result<(), Error> {
     let path = folder.first_share();
     std::fs::create_dir_all(&path).map_err(|e| Error::system("make the folder of the first share", &path, &e))?;
-    let account: AccountName = FIRST_ACCOUNT.parse()?;
-    catalog.create_account(&account, AccountKind::FileStorage)?;
+    let account: AccountName = name.parse()?;
+    catalog.create_account_with_key(&account, AccountKind::FileStorage, key)?;
     catalog.create_share(&NewShare {
         name: FIRST_SHARE.parse::<ShareName>()?,
         account: Some(account),
@@ -425,7 +435,7 @@ pub fn first_start(catalog: &mut Catalog, folder: &DataFolder) -> Result<(), Err
         provision: None,
         limits: ShareLimits::default(),
     })?;
-    info!(name: "first_start", account = FIRST_ACCOUNT, share = FIRST_SHARE, folder = %path.display(), "first start: made an account and a share");
+    info!(name: "first_start", account = name, share = FIRST_SHARE, folder = %path.display(), "first start: made an account and a share");
     Ok(())
 }
 

@@ -33,6 +33,7 @@ mod catalog_health;
 mod catalogs_in;
 mod control;
 mod counters;
+mod development;
 mod error;
 mod feature;
 mod folder;
@@ -78,6 +79,7 @@ pub use catalog::{
 pub use catalogs_in::catalogs_in;
 pub use control::{Control, Overrides, first_start};
 pub use counters::ask_for_counters;
+pub use development::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, account_with_published_key, development_start};
 pub use error::{Error, Fault};
 pub use feature::{Feature, FeatureState, Features, Regions, WhyNot};
 pub use folder::{DataFolder, Lock};

@@ -162,6 +162,9 @@ pub struct Status {
     /// The address of its page, if it has one.
     #[serde(default)]
     pub page: Option<String>,
+    /// The URL of its REST interface, without an account, if it has one.
+    #[serde(default)]
+    pub rest: Option<String>,
     /// Sessions there are.
     pub sessions: usize,
     /// Opens there are.

@@ -88,6 +88,9 @@ pub(crate) enum Command {
     /// Shares: folders and RAM disks that clients connect to
     #[command(subcommand)]
     Share(ShareCommand),
+    /// The REST interface of Azure Files
+    #[command(subcommand)]
+    Rest(RestCommand),
     /// Features that accounts with a SKU have where they are registered, and their regions
     #[command(subcommand)]
     Features(FeaturesCommand),
@@ -264,6 +267,23 @@ pub(crate) struct Serve {
     /// Have Azure Files' REST interface, for its SDKs and tools, at a port of this machine [default: nowhere; without a port: 10004]
     #[arg(long, value_name = "[ADDRESS:]PORT", num_args = 0..=1, default_missing_value = rest::PORT, value_parser = rest::place)]
     pub(crate) rest: Option<SocketAddr>,
+
+    /// Have the REST interface speak HTTPS, with a certificate that is made once and kept in the data folder
+    #[arg(long, conflicts_with = "rest_certificate")]
+    pub(crate) rest_tls: bool,
+
+    /// Have the REST interface speak HTTPS, with the certificate of this file, and those that lead to its authority, in PEM
+    #[arg(long, value_name = "FILE")]
+    pub(crate) rest_certificate: Option<PathBuf>,
+
+    /// The key of that certificate, in PEM
+    #[arg(long, value_name = "FILE")]
+    pub(crate) rest_key: Option<PathBuf>,
+
+    /// Serve this machine alone, for programs that are written and tested against Azure Files: the account devstoreaccount1 with its published key,
+    /// a share, and the REST interface, in a data folder of their own
+    #[arg(long)]
+    pub(crate) dev: bool,
 
     /// What is logged: a level (off, error, warn, info, debug, trace), or levels of parts, such as server=debug,warn; `multilane log level`
     /// changes it while the server runs
@@ -604,6 +624,19 @@ Examples:
 
 A change counts at once in the running server, for who connects or signs in from then on (busy-poll for everybody), and is kept.
 What `serve` is started with counts before it. Options that are not listed here need a restart: they stand in the settings file.";
+
+/// What `multilane rest` does.
+#[derive(Debug, Subcommand)]
+pub(crate) enum RestCommand {
+    /// Print what the service's clients are told an account by, with its first key
+    #[command(
+        after_help = "Examples:\n  multilane rest connection-string\n  az storage share list --connection-string \"$(multilane rest connection-string local)\""
+    )]
+    ConnectionString {
+        /// The account [default: the one there is]
+        account: Option<AccountName>,
+    },
+}
 
 /// A setting and its new value.
 #[derive(Clone, Debug, Subcommand)]

@@ -14,6 +14,8 @@ use rustix::thread::{Gid, Uid, set_thread_groups, set_thread_res_gid, set_thread
 const READERS_WAIT: Duration = Duration::from_secs(1);
 /// The folder of a server that root runs.
 const OF_ROOT: &str = "/var/lib/multilane";
+/// The name of the folder of a server for development.
+const OF_DEVELOPMENT: &str = "multilane-dev";
 
 /// The folder that was named, or the default one.
 pub(crate) fn path(named: Option<&Path>) -> Result<PathBuf, Error> {
@@ -23,6 +25,13 @@ pub(crate) fn path(named: Option<&Path>) -> Result<PathBuf, Error> {
     default_path().ok_or_else(|| {
         Error::argument("there is no data folder: neither XDG_DATA_HOME nor HOME is set", "name one with --data")
     })
+}
+
+/// The same for a server; one for development has a default of its own, beside it.
+pub(crate) fn path_to_serve(named: Option<&Path>, is_for_development: bool) -> Result<PathBuf, Error> {
+    let path = path(named)?;
+    let is_named = named.is_some_and(|path| !path.as_os_str().is_empty());
+    Ok(if is_for_development && !is_named { path.with_file_name(OF_DEVELOPMENT) } else { path })
 }
 
 /// True where `path` is the one that commands take without `--data`.

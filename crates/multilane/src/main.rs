@@ -84,13 +84,14 @@ fn run(told: Told) -> Result<ExitCode, Error> {
     };
     match &arguments.command {
         Command::Serve(serve) if serve.check_config => settings::print_options(&told, output),
-        Command::Serve(serve) => serve::run(&data::path(named)?, serve, &told, output),
+        Command::Serve(serve) => serve::run(&data::path_to_serve(named, serve.dev)?, serve, &told, output),
         Command::Account(command) => account::run(&data()?, command, output),
         Command::User(command) => user::run(&data()?, command, output),
         Command::Group(command) => group::run(&data()?, command, output),
         Command::Operator(command) => operator::run(&data()?, command, output),
         Command::Principal(command) => principal::run(&data()?, command, output),
         Command::Share(command) => share::run(&data()?, command, output),
+        Command::Rest(command) => rest::run(&data()?, command, output),
         Command::Features(command) => features::run(&data()?, command, output),
         Command::Backup(arguments) => backup::back_up(&data()?, arguments, output),
         Command::Restore(arguments) => backup::restore(&data()?, arguments, output),

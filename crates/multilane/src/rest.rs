@@ -1,45 +1,157 @@
-//! Azure Files' REST interface of a server, as `serve --rest` has it.
+//! Azure Files' REST interface of a server, as `serve --rest` has it, and `multilane rest`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use azure::{Rest, Source};
-use control::{Error, KnownCatalog, Operations, ShareGauges};
-use tracing::info;
+use azure::{Certificate, Listening, NoCertificate, Rest, Source};
+use control::{Catalog, DEVELOPMENT_KEY, DataFolder, Error, KnownCatalog, Operations, Seen, ShareGauges, see};
+use serde::Serialize;
+use tracing::{info, warn};
 
+use crate::arguments::{RestCommand, Serve};
 use crate::exposition::place_of;
 use crate::listening::not_listening;
+use crate::output::Output;
 
 /// The port where none is named. The service's JavaScript client takes any host at it for one with accounts in its paths.
 pub(crate) const PORT: &str = "10004";
+/// The same, as a number.
+const PORT_NUMBER: u16 = 10_004;
+/// The folder of a certificate that is made, below the data folder.
+const CERTIFICATE: &str = "rest-tls";
 
-/// Where to have it: a port of this machine, or a loopback address with a port.
+/// Where to have it: a port of this machine, or an address with a port.
 pub(crate) fn place(text: &str) -> Result<SocketAddr, Error> {
-    place_of(text, "for the REST interface", "10004, or a loopback address and a port, such as [::1]:10004")
+    place_of(text, "for the REST interface", "10004, or an address of this machine and a port, such as [::1]:10004")
 }
 
-/// Listens and serves, where that is wanted. The server serves SMB at these addresses.
+/// The interface before anybody is answered.
+pub(crate) struct Endpoint {
+    listening: Listening,
+    certificate: Option<Certificate>,
+    /// The file of the authority that clients have to trust, where it was made here.
+    authority: Option<PathBuf>,
+}
+
+impl Endpoint {
+    /// The URL of it, as this machine reaches it.
+    pub(crate) fn url(&self) -> String {
+        let scheme = if self.certificate.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}", from_here(self.listening.address()))
+    }
+
+    /// What is told of it. `published` is an account whose key everybody knows, if there is one.
+    pub(crate) fn told(&self, published: Option<&str>) -> Told {
+        let url = self.url();
+        let connection = published.map(|account| Connection::of(&url, account, DEVELOPMENT_KEY).connection_string);
+        Told { url, authority: self.authority.clone(), connection_string: connection }
+    }
+}
+
+/// What is told of an interface.
+#[derive(Serialize)]
+pub(crate) struct Told {
+    pub(crate) url: String,
+    /// The file of the authority that clients have to trust, where it was made here.
+    pub(crate) authority: Option<PathBuf>,
+    /// That of the account whose key everybody knows, if there is one.
+    pub(crate) connection_string: Option<String>,
+}
+
+/// Listens, where that is wanted. `published` is an account whose key everybody knows, if there is one.
+pub(crate) fn listen(
+    arguments: &Serve,
+    folder: &DataFolder,
+    published: Option<&str>,
+) -> Result<Option<Endpoint>, Error> {
+    let of_development = || arguments.dev.then(|| SocketAddr::from((Ipv4Addr::LOCALHOST, PORT_NUMBER)));
+    let Some(address) = arguments.rest.or_else(of_development) else { return Ok(None) };
+    let is_for_machine = address.ip().to_canonical().is_loopback();
+    if let Some(account) = published.filter(|_| !is_for_machine) {
+        return Err(Error::argument(
+            format!("the REST interface cannot be had at {address}: everybody knows the key of the account {account}"),
+            "use a port of this machine, such as --rest 10004",
+        ));
+    }
+    let (certificate, authority) = certificate(arguments, folder, address)?;
+    if certificate.is_none() && !is_for_machine {
+        return Err(Error::argument(
+            format!(
+                "the REST interface cannot be had at {address}: it speaks HTTP, and what it moves would cross the network in the clear"
+            ),
+            "have it speak HTTPS, with --rest-tls or --rest-certificate and --rest-key, or use a port of this machine, such as --rest 10004",
+        ));
+    }
+    let what = format!("the REST interface cannot be had at {address}");
+    let listening = Listening::on(address).map_err(|cause| not_listening(&what, "--rest [ADDRESS:]PORT", &cause))?;
+    Ok(Some(Endpoint { listening, certificate, authority }))
+}
+
+/// What it proves itself with, and the authority of that where it was made here.
+fn certificate(
+    arguments: &Serve,
+    folder: &DataFolder,
+    address: SocketAddr,
+) -> Result<(Option<Certificate>, Option<PathBuf>), Error> {
+    if let (Some(chain), Some(key)) = (&arguments.rest_certificate, &arguments.rest_key) {
+        let read = Certificate::read(chain, key);
+        return Ok((Some(read.map_err(|cause| unusable(&cause))?), None));
+    }
+    if !arguments.rest_tls {
+        return Ok((None, None));
+    }
+    let made = Certificate::kept(&folder.path().join(CERTIFICATE), &names(address));
+    let made = made.map_err(|cause| {
+        Error::machine(
+            format!("there is no certificate for the REST interface: {cause}"),
+            "look at the folder rest-tls of the data folder, or give one with --rest-certificate and --rest-key",
+        )
+    })?;
+    if made.is_new {
+        warn!(name: "rest_certificate_made", authority = %made.authority.display(), "a certificate for the REST interface was made: clients have to trust its authority, and none that was made before");
+    }
+    Ok((Some(made.certificate), Some(made.authority)))
+}
+
+fn unusable(cause: &NoCertificate) -> Error {
+    Error::argument(
+        format!("the REST interface has no certificate: {cause}"),
+        "name a certificate with --rest-certificate, and its key with --rest-key, both in PEM",
+    )
+}
+
+/// What a server at this address is called by who connects.
+fn names(address: SocketAddr) -> Vec<String> {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let mut names = ["localhost", "*.file.core.localhost", "127.0.0.1", "::1"].map(str::to_owned).to_vec();
+    let is_name = !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte));
+    if is_name && host != "localhost" {
+        names.push(host);
+    }
+    let ip = address.ip().to_canonical();
+    if !ip.is_unspecified() && !names.contains(&ip.to_string()) {
+        names.push(ip.to_string());
+    }
+    names
+}
+
+/// Serves, where somebody listens. The server serves SMB at these addresses.
 pub(crate) fn start(
-    address: Option<SocketAddr>,
+    endpoint: Option<Endpoint>,
     smb: &[SocketAddr],
     catalog: KnownCatalog,
     operations: Operations,
     (gauges, archive): (ShareGauges, PathBuf),
 ) -> Result<Option<Rest>, Error> {
-    let (Some(address), Some(smb)) = (address, smb.first()) else { return Ok(None) };
-    if !address.ip().is_loopback() {
-        return Err(Error::argument(
-            format!(
-                "the REST interface cannot be had at {address}: it speaks HTTP, and what it moves would cross the network in the clear"
-            ),
-            "use a port of this machine, such as --rest 10004, and a tunnel from elsewhere",
-        ));
-    }
+    let (Some(endpoint), Some(smb)) = (endpoint, smb.first()) else { return Ok(None) };
+    let url = endpoint.url();
+    let (smb, certificate) = (from_here(*smb), endpoint.certificate);
     let group = azure::GROUP.to_owned();
-    let source = Source { catalog, operations, smb: from_here(*smb), gauges, archive, group };
-    let what = format!("the REST interface cannot be had at {address}");
-    let rest = Rest::start(address, source).map_err(|cause| not_listening(&what, "--rest [ADDRESS:]PORT", &cause))?;
-    info!(name: "rest_served", listen = %rest.address(), "Azure Files' REST interface is served");
+    let source = Source { catalog, operations, smb, gauges, archive, group, certificate };
+    let rest = Rest::start(endpoint.listening, source).map_err(|cause| {
+        Error::machine(format!("the REST interface cannot be served: {cause}"), "try again, or leave --rest out")
+    })?;
+    info!(name: "rest_served", listen = %rest.address(), url, "Azure Files' REST interface is served");
     Ok(Some(rest))
 }
 
@@ -53,6 +165,55 @@ fn from_here(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
+/// What the service's clients are told an account by.
+#[derive(Serialize)]
+pub(crate) struct Connection {
+    account: String,
+    /// The URL of the account's service.
+    endpoint: String,
+    connection_string: String,
+}
+
+impl Connection {
+    /// That of an account at this URL, with this key.
+    pub(crate) fn of(url: &str, account: &str, key: &str) -> Self {
+        let scheme = if url.starts_with("https:") { "https" } else { "http" };
+        let endpoint = format!("{url}/{account}");
+        let connection_string = format!(
+            "DefaultEndpointsProtocol={scheme};AccountName={account};AccountKey={key};FileEndpoint={endpoint};"
+        );
+        Connection { account: account.to_owned(), endpoint, connection_string }
+    }
+}
+
+/// `multilane rest`.
+pub(crate) fn run(path: &Path, command: &RestCommand, output: Output) -> Result<(), Error> {
+    let RestCommand::ConnectionString { account } = command;
+    let folder = DataFolder::open(path)?;
+    let catalog = Catalog::open(&folder)?;
+    let account = match (account, &catalog.accounts()?[..]) {
+        (Some(account), _) => account.clone(),
+        (None, [one]) => one.name.parse()?,
+        (None, several) => {
+            let names: Vec<&str> = several.iter().map(|account| account.name.as_str()).collect();
+            return Err(Error::argument(
+                format!("there are {} accounts, and none is named", several.len()),
+                format!("name one: {}", if names.is_empty() { "make it first".to_owned() } else { names.join(", ") }),
+            ));
+        }
+    };
+    let keys = catalog.keys(&account)?;
+    let url = match see(&folder)? {
+        Seen::Answers(status) => status.rest,
+        _ => None,
+    };
+    let url = url.ok_or_else(|| {
+        Error::machine("no server with a REST interface runs here", "start it with `multilane serve --rest`")
+    })?;
+    let connection = Connection::of(&url, account.as_str(), &keys.key1);
+    output.print(&connection, |connection| format!("{}\n", connection.connection_string))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,5 +225,21 @@ mod tests {
         {
             assert_eq!(from_here(listens.parse().unwrap()), reached.parse().unwrap());
         }
+    }
+
+    #[test]
+    fn a_connection_string_is_the_services() {
+        assert_eq!(
+            Connection::of("https://127.0.0.1:10004", "work", "S0VZ").connection_string,
+            "DefaultEndpointsProtocol=https;AccountName=work;AccountKey=S0VZ;FileEndpoint=https://127.0.0.1:10004/work;"
+        );
+    }
+
+    #[test]
+    fn a_certificate_has_the_names_by_which_the_server_is_reached() {
+        let names = |address: &str| names(address.parse().unwrap());
+        assert!(names("0.0.0.0:1").contains(&"*.file.core.localhost".to_owned()));
+        assert!(names("192.0.2.1:1").contains(&"192.0.2.1".to_owned()));
+        assert_eq!(names("127.0.0.1:1").iter().filter(|name| *name == "127.0.0.1").count(), 1);
     }
 }

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use control::{
-    AdminSocket, Catalog, Control, DataFolder, Error, Facts, Operations, Overrides, Reloader, first_start, reload,
+    AdminSocket, Catalog, Control, DataFolder, Error, Facts, Operations, Overrides, Reloader,
+    account_with_published_key, development_start, first_start, reload,
 };
 use insight::audit::AuditLog;
 use jiff::Timestamp;
@@ -53,6 +54,7 @@ struct Ready {
     listen: Vec<SocketAddr>,
     metrics: Option<SocketAddr>,
     page: Option<SocketAddr>,
+    rest: Option<rest::Told>,
     data: PathBuf,
     shares: Vec<String>,
     process: u32,
@@ -66,18 +68,28 @@ pub(crate) fn run(path: &Path, arguments: &Serve, told: &Told, output: Output) -
     let folder = DataFolder::create(path)?;
     let lock = folder.lock()?;
     let mut catalog = Catalog::open(&folder)?;
-    first_start(&mut catalog, &folder)?;
+    if arguments.dev {
+        development_start(&mut catalog, &folder)?;
+    } else {
+        first_start(&mut catalog, &folder)?;
+    }
+    let published = account_with_published_key(&catalog)?;
     let audit_log = audit::begin(&folder, &catalog, arguments)?;
 
     let metrics = exposition::listen(arguments.metrics)?;
     let metrics_at = metrics.as_ref().map(Metrics::address);
     let page = page::listen(arguments.page)?;
     let page_at = page.as_ref().map(page::address);
+    let endpoint = rest::listen(arguments, &folder, published.as_deref())?;
+    let rest_told = endpoint.as_ref().map(|endpoint| endpoint.told(published.as_deref()));
     let mut wishes = Wishes::new().map_err(|cause| unable("catch signals", &cause))?;
     let mut control = Control::new(&folder, catalog, overrides(arguments, told));
     let configuration = control.first_estate()?;
     let (started, since) = (Instant::now(), Timestamp::now());
-    let sockets = Sockets { passed, listen: control.listen()? };
+    let mut sockets = Sockets { passed, listen: control.listen()? };
+    if let Some(account) = &published {
+        sockets.keep_to_this_machine(account, arguments.dev)?;
+    }
     let server = start(&folder, &sockets, arguments, (&configuration, &audit_log))?;
     drop(sockets);
     let (folders, gauges, known) = (control.folders(), control.gauges(), control.catalog());
@@ -91,6 +103,7 @@ pub(crate) fn run(path: &Path, arguments: &Serve, told: &Told, output: Output) -
         listen: listen.clone(),
         metrics: metrics_at,
         page: page_at,
+        rest: rest_told.as_ref().map(|told| told.url.clone()),
         version: env!("CARGO_PKG_VERSION"),
         log_filter: log.levels(),
         explain: observer.explains(),
@@ -143,7 +156,7 @@ pub(crate) fn run(path: &Path, arguments: &Serve, told: &Told, output: Output) -
     }
     let operations = Operations::new(&folder, &control, server.admin());
     let seen = (gauges.clone(), recorder::path(&folder));
-    let rest = rest::start(arguments.rest, &listen, of_rest, operations, seen)?;
+    let rest = rest::start(endpoint, &listen, of_rest, operations, seen)?;
     info!(
         name: "serving",
         version = env!("CARGO_PKG_VERSION"),
@@ -152,7 +165,7 @@ pub(crate) fn run(path: &Path, arguments: &Serve, told: &Told, output: Output) -
         shares = configuration.shares.len(),
         "serving"
     );
-    if let Err(cause) = announce(&folder, (listen, metrics_at, page_at), &configuration, output) {
+    if let Err(cause) = announce(&folder, (listen, metrics_at, page_at), rest_told, &configuration, output) {
         warn!(name: "ready_not_told", error = %cause, "nobody was told that the server is ready");
     }
     let (shares, addresses) = (configuration.shares.len(), joined(server.addresses()));
@@ -228,6 +241,30 @@ struct Sockets {
     listen: Vec<SocketAddr>,
 }
 
+impl Sockets {
+    /// Refuses to listen where others than this machine could use a key that everybody knows. A server for development has a default for that.
+    fn keep_to_this_machine(&mut self, account: &str, is_for_development: bool) -> Result<(), Error> {
+        if is_for_development && self.passed.is_empty() && self.listen.is_empty() {
+            self.listen = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, PORT_FREE_FOR_ALL))];
+        }
+        let passed = self.passed.iter().map(TcpListener::local_addr).collect::<io::Result<Vec<_>>>();
+        let passed = passed.map_err(|cause| unable("ask where the service manager listens", &cause))?;
+        let all: Vec<_> = passed.into_iter().chain(self.listen.iter().copied()).collect();
+        match all.iter().find(|address| !address.ip().to_canonical().is_loopback()) {
+            None if !all.is_empty() => Ok(()),
+            other => Err(Error::argument(
+                format!(
+                    "the server would listen on {}, and everybody knows the key of the account {account}",
+                    other.map_or("every address".to_owned(), SocketAddr::to_string)
+                ),
+                format!(
+                    "listen on this machine alone, with --listen 127.0.0.1:4450, or give the account other keys: `multilane account keys {account} --regenerate 1`"
+                ),
+            )),
+        }
+    }
+}
+
 /// Starts on the sockets passed and the addresses asked for; where there are none, on port 445 for root where it is free, else on 4450.
 fn start(
     folder: &DataFolder,
@@ -279,11 +316,13 @@ fn unable(what: &str, cause: &io::Error) -> Error {
 fn announce(
     folder: &DataFolder,
     (listen, metrics, page): (Vec<SocketAddr>, Option<SocketAddr>, Option<SocketAddr>),
+    rest: Option<rest::Told>,
     configuration: &Configuration,
     output: Output,
 ) -> Result<(), Error> {
     let shares = configuration.shares.iter().map(|share| share.name.clone()).collect();
-    let ready = Ready { listen, metrics, page, data: folder.path().to_owned(), shares, process: std::process::id() };
+    let (data, process) = (folder.path().to_owned(), std::process::id());
+    let ready = Ready { listen, metrics, page, rest, data, shares, process };
     match output {
         Output::Json => output::line(&ready),
         Output::Text => output.print(&ready, |ready| text(ready, configuration)),
@@ -311,6 +350,7 @@ fn text(ready: &Ready, configuration: &Configuration) -> String {
             "Its page is http://{page}/, for operators: `multilane operator create NAME{data}` makes one.\n"
         ));
     }
+    text.push_str(&rest_text(ready, configuration, &data));
     let Some(address) = ready.listen.first() else {
         return text;
     };
@@ -324,6 +364,27 @@ fn text(ready: &Ready, configuration: &Configuration) -> String {
         data,
     };
     text.push_str(&hints.text());
+    text
+}
+
+/// How to reach the REST interface, where there is one.
+fn rest_text(ready: &Ready, configuration: &Configuration, data: &str) -> String {
+    let Some(rest) = &ready.rest else { return String::new() };
+    let mut text = format!("Azure Files' REST interface is at {}.\n", rest.url);
+    if let Some(authority) = &rest.authority {
+        let authority = hints::quoted(&authority.to_string_lossy());
+        text.push_str(&format!("Its clients have to trust {authority}:\n  export REQUESTS_CA_BUNDLE={authority}\n"));
+    }
+    match (&rest.connection_string, configuration.shares.first()) {
+        (Some(connection), _) => text.push_str(&format!(
+            "The key of its account is the one that everybody knows:\n  export AZURE_STORAGE_CONNECTION_STRING='{connection}'\n  az storage share list --output table\n"
+        )),
+        (None, Some(share)) => text.push_str(&format!(
+            "What its clients are told:\n  multilane rest connection-string {}{data}\n",
+            share.account
+        )),
+        (None, None) => {}
+    }
     text
 }
 

@@ -68,6 +68,7 @@ struct Said {
     listen: Vec<String>,
     metrics: Option<String>,
     page: Option<String>,
+    rest: Option<String>,
     sessions: usize,
     opens: usize,
     locked_users: usize,
@@ -127,6 +128,9 @@ impl Look {
             if let Some(address) = &said.page {
                 line("page", &format!("http://{address}/"));
             }
+            if let Some(url) = &said.rest {
+                line("REST", url);
+            }
             line("connections", &said.connections.to_string());
             line("sessions", &said.sessions.to_string());
             line("opens", &said.opens.to_string());
@@ -161,6 +165,7 @@ impl Said {
             listen: status.listen,
             metrics: status.metrics,
             page: status.page,
+            rest: status.rest,
             sessions: status.sessions,
             opens: status.opens,
             locked_users: status.locked_users,

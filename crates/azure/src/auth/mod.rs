@@ -1,7 +1,10 @@
 //! Who asks, and what that one may do: proved before anything of a body is read.
 //!
-//! A request is proved by a key of the account ([`shared_key`]) or by a signature in its URL that somebody with a key made for others ([`sas`]).
+//! A request is proved by a key of the account ([`shared_key`]), by a token ([`bearer`]), or by a signature in its URL that somebody who has one of these made
+//! for others ([`sas`], [`delegation`]).
 
+mod bearer;
+mod delegation;
 mod rights;
 mod sas;
 mod shared_key;
@@ -17,11 +20,15 @@ use hyper::http::request::Parts;
 use jiff::Timestamp;
 use secure::is_hmac_sha256;
 
+use crate::cors::Rule;
 use crate::failure::Failure;
 use crate::operations::Operation;
 use crate::query::Query;
 use crate::target::Target;
 
+pub(crate) use self::bearer::Principal;
+pub(crate) use self::delegation::{Delegation, SERVICE as DELEGATION_SERVICE, lasts};
+pub(crate) use self::rights::Permissions;
 use self::rights::Rights;
 pub(crate) use self::sas::Overrides;
 pub(crate) use self::source::source;
@@ -32,6 +39,18 @@ pub(crate) trait Known {
     fn keys(&self, account: &str) -> Option<Keys>;
     /// A policy that is stored with a share.
     fn policy(&self, account: &str, share: &str, id: &str) -> Option<Policy>;
+    /// Who shows this token, or why that is nobody.
+    fn principal_of(&self, _token: &str, _at: Timestamp) -> Result<Principal, String> {
+        Err("no tokens are known".to_owned())
+    }
+    /// What a service principal may do with files, as long as there is one of this id.
+    fn permissions_of(&self, _principal: &str) -> Option<Permissions> {
+        None
+    }
+    /// Which pages a browser lets ask.
+    fn cors(&self, _account: &str) -> Vec<Rule> {
+        Vec::new()
+    }
 }
 
 /// A stored access policy, as it was set: a signature names it and takes from it what it does not say itself.
@@ -59,6 +78,8 @@ pub(crate) struct Proven {
     account: String,
     rights: Rights,
     overrides: Overrides,
+    /// The service principal that asks itself, with a token.
+    principal: Option<String>,
 }
 
 impl Proven {
@@ -75,6 +96,11 @@ impl Proven {
     /// Whether what is there already may be made anew by what is made, copied or renamed.
     pub(crate) fn may_overwrite(&self) -> bool {
         self.rights.allow_overwriting()
+    }
+
+    /// The service principal that asks itself, with a token.
+    pub(crate) fn principal(&self) -> Option<&str> {
+        self.principal.as_deref()
     }
 
     /// The headers of a file that the answer has whatever the file's are.
@@ -94,10 +120,24 @@ pub(crate) fn prove(
     let account = target.account.clone();
     if !parts.headers.contains_key(AUTHORIZATION) && query.get("sig").is_some() {
         let (rights, overrides) = sas::verify(query, target, way, known)?;
-        return Ok(Proven { account, rights, overrides });
+        return Ok(Proven { account, rights, overrides, principal: None });
+    }
+    let overrides = Overrides::default();
+    if let Some(token) = bearer::token(parts) {
+        let principal = bearer::verify(parts, token, way, known)?;
+        known.keys(&account).ok_or_else(|| Failure::unauthenticated("there is no such account"))?;
+        let rights = Rights::Principal(principal.permissions);
+        return Ok(Proven { account, rights, overrides, principal: Some(principal.id) });
     }
     shared_key::verify(parts, query, &account, known.keys(&account).as_ref(), way.at)?;
-    Ok(Proven { account, rights: Rights::Key, overrides: Overrides::default() })
+    Ok(Proven { account, rights: Rights::Key, overrides, principal: None })
+}
+
+/// What [`crate::read_signature`] is.
+pub(crate) fn read_signature(path: &str, query: &str, second: i64) -> Option<()> {
+    let (query, target) = (Query::parse(query).ok()?, Target::parse("", path, |_| true).ok()?);
+    let way = Way { peer: [127, 0, 0, 1].into(), is_secure: false, at: Timestamp::from_second(second).ok()? };
+    sas::read(&query, &target, way)
 }
 
 /// True where a key of the account signed this text. An account that does not exist has none, which nobody can tell from a wrong key.

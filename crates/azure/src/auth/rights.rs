@@ -11,6 +11,10 @@ use crate::operations::Operation;
 pub(crate) struct Permissions(u8);
 
 impl Permissions {
+    /// Those of who reads all files.
+    pub(crate) const OF_READER: Self = Self::READ.or(Self::LIST);
+    /// Those of who reads and changes all files.
+    pub(crate) const OF_CONTRIBUTOR: Self = Self::OF_READER.or(Self::CREATE).or(Self::WRITE).or(Self::DELETE);
     const READ: Self = Permissions(1);
     const CREATE: Self = Permissions(1 << 1);
     const WRITE: Self = Permissions(1 << 2);
@@ -32,7 +36,13 @@ impl Permissions {
         })
     }
 
-    const fn or(self, other: Self) -> Self {
+    /// What both permit.
+    pub(crate) const fn and(self, other: Self) -> Self {
+        Permissions(self.0 & other.0)
+    }
+
+    /// What either permits.
+    pub(crate) const fn or(self, other: Self) -> Self {
         Permissions(self.0 | other.0)
     }
 
@@ -85,6 +95,8 @@ enum By {
     Account,
     /// The account's key, and nothing that it signed.
     Key,
+    /// A token alone.
+    Token,
 }
 
 /// What an operation needs.
@@ -102,6 +114,8 @@ pub(crate) enum Rights {
     Key,
     /// What an account signature says.
     Account { levels: Levels, permissions: Permissions },
+    /// What a service principal may do with the files of each share.
+    Principal(Permissions),
     /// What a signature says of the files of a share.
     Share(Permissions),
     /// What a signature says of one file.
@@ -121,7 +135,7 @@ impl Operation {
             Operation::ListShares => (Level::Service, L, By::Account),
             Operation::GetServiceProperties => (Level::Service, R, By::Account),
             Operation::SetServiceProperties => (Level::Service, W, By::Account),
-            Operation::GetUserDelegationKey => (Level::Service, NOTHING, By::Key),
+            Operation::GetUserDelegationKey => (Level::Service, NOTHING, By::Token),
 
             Operation::CreateShare | Operation::SnapshotShare => (Level::Share, CREATE, By::Account),
             Operation::GetShareProperties | Operation::GetShareStats => (Level::Share, R, By::Account),
@@ -169,11 +183,21 @@ impl Rights {
     pub(crate) fn allow(self, operation: Operation) -> Result<(), Failure> {
         let Needs { level, permissions: needed, by } = operation.needs();
         let has = match self {
+            Rights::Key if by == By::Token => {
+                return Err(Failure::unauthenticated("only who shows a token may ask for this"));
+            }
             Rights::Key => return Ok(()),
-            Rights::Account { levels, .. } if by == By::Key || !levels.has(level) => return Err(wrong_level()),
+            Rights::Principal(_) if by == By::Token => return Ok(()),
+            Rights::Principal(_) if !matches!(by, By::File | By::Share) => return Err(wrong_level()),
+            Rights::Account { levels, .. } if matches!(by, By::Key | By::Token) || !levels.has(level) => {
+                return Err(wrong_level());
+            }
             Rights::Share(_) if !matches!(by, By::File | By::Share) => return Err(wrong_level()),
             Rights::File(_) if by != By::File => return Err(wrong_level()),
-            Rights::Account { permissions, .. } | Rights::Share(permissions) | Rights::File(permissions) => permissions,
+            Rights::Account { permissions, .. }
+            | Rights::Principal(permissions)
+            | Rights::Share(permissions)
+            | Rights::File(permissions) => permissions,
         };
         if has.has_one_of(needed) {
             return Ok(());
@@ -184,13 +208,26 @@ impl Rights {
         ))
     }
 
+    /// No more than this permits, too.
+    pub(crate) fn within(self, permitted: Permissions) -> Self {
+        match self {
+            Rights::Key | Rights::Principal(_) => Rights::Principal(permitted),
+            Rights::Account { levels, permissions } => {
+                Rights::Account { levels, permissions: permissions.and(permitted) }
+            }
+            Rights::Share(permissions) => Rights::Share(permissions.and(permitted)),
+            Rights::File(permissions) => Rights::File(permissions.and(permitted)),
+        }
+    }
+
     /// Whether what is there already may be made anew. Who may only create may not.
     pub(crate) fn allow_overwriting(self) -> bool {
         match self {
             Rights::Key => true,
-            Rights::Account { permissions, .. } | Rights::Share(permissions) | Rights::File(permissions) => {
-                permissions.has_one_of(Permissions::WRITE)
-            }
+            Rights::Account { permissions, .. }
+            | Rights::Principal(permissions)
+            | Rights::Share(permissions)
+            | Rights::File(permissions) => permissions.has_one_of(Permissions::WRITE),
         }
     }
 }
@@ -273,7 +310,13 @@ mod tests {
     #[test]
     fn each_operation_needs_the_letters_of_the_service_and_nothing_else_is_enough() {
         for &(operation, level, of_account, of_share, of_file) in TABLE {
-            assert_eq!(code(Rights::Key, operation), None);
+            let is_for_tokens = operation == Operation::GetUserDelegationKey;
+            assert_eq!(code(Rights::Key, operation), is_for_tokens.then_some(Code::AuthenticationFailed));
+            let principal = |of: Permissions| code(Rights::Principal(of), operation).is_none();
+            assert_eq!(principal(Permissions::NONE), is_for_tokens);
+            assert_eq!(principal(Permissions::OF_CONTRIBUTOR), is_for_tokens || of_share != "-", "{operation:?}");
+            let reads = of_share.contains(['r', 'l']);
+            assert_eq!(principal(Permissions::OF_READER), is_for_tokens || reads, "{operation:?}");
             for letter in EVERYTHING.chars() {
                 let letters = letter.to_string();
                 let allowed = |rights| code(rights, operation).is_none();

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use hyper::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, HeaderName};
 use jiff::Timestamp;
 
+use super::delegation::Delegation;
 use super::rights::{Levels, Permissions, Rights};
 use super::{Known, Policy, Way, is_signed};
 use crate::answer::{Answer, set};
@@ -15,8 +16,9 @@ use crate::query::Query;
 use crate::target::Target;
 
 /// Parameters that signatures have. One that is given twice might be signed with one value and looked at with the other.
-const PARAMETERS: [&str; 17] = [
-    "sv", "ss", "srt", "sr", "sp", "st", "se", "sip", "spr", "si", "sig", "ses", "rscc", "rscd", "rsce", "rscl", "rsct",
+const PARAMETERS: [&str; 25] = [
+    "sv", "ss", "srt", "sr", "sp", "st", "se", "sip", "spr", "si", "sig", "ses", "rscc", "rscd", "rsce", "rscl",
+    "rsct", "skoid", "sktid", "skt", "ske", "sks", "skv", "skdutid", "sduoid",
 ];
 /// The oldest version that signs as this does, and the first that has a line for the scope of an encryption, which files do not have.
 const VERSION_MIN: &str = "2015-04-05";
@@ -48,32 +50,24 @@ pub(super) fn verify(
     if PARAMETERS.iter().any(|name| signed.value(name).contains(char::is_control)) {
         return Err(Failure::unauthenticated("a parameter of the signature has a control character"));
     }
-    let version = signed.value("sv");
-    if !is_version(version) {
-        return Err(Failure::unauthenticated("sv is no version that signatures have here"));
+    let policy = |id: &str| known.policy(&target.account, target.share.as_deref().unwrap_or_default(), id);
+    if let Some(delegation) = Delegation::of(query).filter(|_| !signed.is_of_account()) {
+        let allowed = delegation.verify(query, &target.account, (&signed.with_delegation()?, way), known)?;
+        return Ok((signed.rights(way, policy)?.within(allowed), signed.overrides()));
     }
-    let is_of_account = query.get("ss").is_some() || query.get("srt").is_some();
-    let text = if is_of_account { signed.of_account() } else { signed.of_service()? };
+    let text = signed.text()?;
     if !is_signed(known.keys(&target.account).as_ref(), &text, signed.value("sig")) {
         return Err(Failure::unauthenticated(format!("the signature is not that of the string {text:?}")));
     }
-    let limits = signed.limits(is_of_account, known)?;
-    limits.look_at_time(way.at)?;
-    signed.look_at_way(way)?;
-    if is_of_account && !signed.value("ss").contains('f') {
-        return Err(Failure::new(
-            Code::AuthorizationServiceMismatch,
-            "This request is not authorized to perform this operation using this service.",
-        ));
-    }
-    let permissions = limits.permissions;
-    let rights = match signed.value("sr") {
-        _ if is_of_account => Rights::Account { levels: Levels::of_letters(signed.value("srt")), permissions },
-        "s" => Rights::Share(permissions),
-        // What is signed has the path.
-        _ => Rights::File(permissions),
-    };
-    Ok((rights, signed.overrides()))
+    Ok((signed.rights(way, policy)?, signed.overrides()))
+}
+
+/// Reads what a signature says, whoever signed it, with a policy for each id, which ends when the id says. For who tests what reads it.
+pub(super) fn read(query: &Query, target: &Target, way: Way) -> Option<()> {
+    let signed = Signed { query, target };
+    signed.text().ok()?;
+    let policy = |id: &str| Some(Policy { expiry: Some(id.to_owned()), ..Policy::default() });
+    signed.rights(way, policy).ok().map(drop)
 }
 
 /// What is signed.
@@ -94,6 +88,22 @@ impl Signed<'_> {
         self.query.get(name).unwrap_or_default()
     }
 
+    fn is_of_account(&self) -> bool {
+        self.query.get("ss").is_some() || self.query.get("srt").is_some()
+    }
+
+    fn check_version(&self) -> Result<(), Failure> {
+        if !is_version(self.value("sv")) {
+            return Err(Failure::unauthenticated("sv is no version that signatures have here"));
+        }
+        Ok(())
+    }
+
+    fn text(&self) -> Result<String, Failure> {
+        self.check_version()?;
+        if self.is_of_account() { Ok(self.of_account()) } else { self.of_service(&["si"]) }
+    }
+
     fn of_account(&self) -> String {
         let values = ["sp", "ss", "srt", "st", "se", "sip", "spr", "sv"].map(|name| self.value(name));
         let mut text = format!("{}\n{}\n", self.target.account, values.join("\n"));
@@ -104,7 +114,8 @@ impl Signed<'_> {
         text
     }
 
-    fn of_service(&self) -> Result<String, Failure> {
+    /// One of a share or a file, by these lines.
+    fn of_service(&self, by: &[&str]) -> Result<String, Failure> {
         let Some(share) = &self.target.share else {
             return Err(Failure::unauthenticated("a signature of a share or a file is for these alone"));
         };
@@ -118,18 +129,45 @@ impl Signed<'_> {
             "f" => return Err(Failure::unauthenticated("the signature is one of a file, and no file is named")),
             _ => return Err(Failure::unauthenticated("sr is neither s nor f")),
         }
-        let [start, behind] =
-            [&["sp", "st", "se"][..], &["si", "sip", "spr", "sv", "rscc", "rscd", "rsce", "rscl", "rsct"]]
-                .map(|names| names.iter().map(|name| self.value(name)).collect::<Vec<_>>().join("\n"));
-        Ok(format!("{start}\n{resource}\n{behind}"))
+        let lines = |names: &[&str]| names.iter().map(|name| self.value(name)).collect::<Vec<_>>().join("\n");
+        let start = lines(&["sp", "st", "se"]);
+        let behind = lines(&["sip", "spr", "sv", "rscc", "rscd", "rsce", "rscl", "rsct"]);
+        Ok(format!("{start}\n{resource}\n{}\n{behind}", lines(by)))
+    }
+
+    /// The same, signed with a user delegation key: as clients do that know of users of other tenants, who are not served here, and as others do.
+    fn with_delegation(&self) -> Result<[String; 2], Failure> {
+        if ["si", "skdutid", "sduoid"].iter().any(|name| !self.value(name).is_empty()) {
+            return Err(Failure::unauthenticated("a user delegation key is for no policy, and for no other user"));
+        }
+        self.check_version()?;
+        let all = ["skoid", "sktid", "skt", "ske", "sks", "skv", "skdutid", "sduoid"];
+        Ok([self.of_service(&all)?, self.of_service(&all[..6])?])
+    }
+
+    /// What is allowed to whom it was given, here and now.
+    fn rights(&self, way: Way, policy: impl Fn(&str) -> Option<Policy>) -> Result<Rights, Failure> {
+        let limits = self.limits(policy)?;
+        limits.look_at_time(way.at)?;
+        self.look_at_way(way)?;
+        let permissions = limits.permissions;
+        if !self.is_of_account() {
+            // What is signed has the path, where it is not one of a share.
+            return Ok(if self.value("sr") == "s" { Rights::Share(permissions) } else { Rights::File(permissions) });
+        }
+        if !self.value("ss").contains('f') {
+            return Err(Failure::new(
+                Code::AuthorizationServiceMismatch,
+                "This request is not authorized to perform this operation using this service.",
+            ));
+        }
+        Ok(Rights::Account { levels: Levels::of_letters(self.value("srt")), permissions })
     }
 
     /// What the signature and its policy say together. Neither may say what the other does.
-    fn limits(&self, is_of_account: bool, known: &impl Known) -> Result<Limits, Failure> {
-        let policy = match self.query.get("si").filter(|id| !is_of_account && !id.is_empty()) {
-            Some(id) => known
-                .policy(&self.target.account, self.target.share.as_deref().unwrap_or_default(), id)
-                .ok_or_else(|| Failure::unauthenticated("the stored access policy is not there"))?,
+    fn limits(&self, policy: impl Fn(&str) -> Option<Policy>) -> Result<Limits, Failure> {
+        let policy = match self.query.get("si").filter(|id| !self.is_of_account() && !id.is_empty()) {
+            Some(id) => policy(id).ok_or_else(|| Failure::unauthenticated("the stored access policy is not there"))?,
             None => Policy::default(),
         };
         let one = |name: &str, stored: Option<String>| match (self.query.get(name), stored) {
@@ -261,7 +299,7 @@ mod tests {
         let query = pairs.collect::<Vec<_>>().join("&");
         let (parsed, target) = (Query::parse(&query).unwrap(), target(path));
         let signed = Signed { query: &parsed, target: &target };
-        let text = if parsed.get("ss").is_some() { signed.of_account() } else { signed.of_service().unwrap() };
+        let text = if parsed.get("ss").is_some() { signed.of_account() } else { signed.of_service(&["si"]).unwrap() };
         format!("{query}&sig={}", encoded(&BASE64_STANDARD.encode(hmac_sha256(&KEY, text.as_bytes()))))
     }
 
@@ -286,7 +324,7 @@ mod tests {
     fn the_text_is_that_of_the_services_clients() {
         let query = Query::parse("st=S&se=E&sp=r&si=I&sip=1.2.3.4&spr=https&sv=2026-10-06&sr=f&rscd=D").unwrap();
         let target = target("/work/docs/a%20b/c");
-        let text = Signed { query: &query, target: &target }.of_service().unwrap();
+        let text = Signed { query: &query, target: &target }.of_service(&["si"]).unwrap();
         assert_eq!(text, "r\nS\nE\n/file/work/docs/a b/c\nI\n1.2.3.4\nhttps\n2026-10-06\n\nD\n\n\n");
         let query = Query::parse("st=S&se=E&sp=r&ss=bf&srt=o&sip=1.2.3.4&spr=https&sv=2026-10-06").unwrap();
         let text = Signed { query: &query, target: &target }.of_account();
@@ -401,6 +439,103 @@ mod tests {
     fn a_value_of_several_lines_is_refused() {
         let query = signed("/work/docs", &with(&OF_SHARE, "sp", "r\n"));
         assert_eq!(verified(&query, "/work/docs/a", way(), None), Err(Code::AuthenticationFailed));
+    }
+
+    /// An account, and a service principal that reads.
+    struct WithPrincipal(Option<Permissions>);
+
+    impl Known for WithPrincipal {
+        fn keys(&self, account: &str) -> Option<Keys> {
+            Account(None).keys(account)
+        }
+
+        fn policy(&self, _: &str, _: &str, _: &str) -> Option<Policy> {
+            Some(Policy { permissions: Some("rwdl".into()), ..Policy::default() })
+        }
+
+        fn permissions_of(&self, principal: &str) -> Option<Permissions> {
+            self.0.filter(|_| principal == "reader")
+        }
+    }
+
+    /// What is allowed by a signature of the share that is made with a key of this principal, which begins and ends so, with these parameters more.
+    fn delegated(
+        (principal, start, expiry): (&str, &str, &str),
+        more: &[(&str, &str)],
+        known: &WithPrincipal,
+    ) -> Result<Rights, Code> {
+        let delegation = Delegation {
+            principal: principal.into(),
+            tenant: "t".into(),
+            start: start.into(),
+            expiry: expiry.into(),
+            version: "2026-10-06".into(),
+        };
+        let of = [
+            ("sv", "2026-10-06"),
+            ("sr", "s"),
+            ("sp", "rwdl"),
+            ("se", "2026-12-01"),
+            ("skoid", principal),
+            ("sktid", "t"),
+            ("skt", start),
+            ("ske", expiry),
+            ("sks", "f"),
+            ("skv", "2026-10-06"),
+        ];
+        let parameters = more.iter().fold(of.to_vec(), |before, (name, value)| with(&before, name, value));
+        let pairs: Vec<String> = parameters.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let query = pairs.join("&");
+        let (parsed, target) = (Query::parse(&query).unwrap(), target("/work/docs/a"));
+        let all = ["skoid", "sktid", "skt", "ske", "sks", "skv", "skdutid", "sduoid"];
+        let text = Signed { query: &parsed, target: &target }.of_service(&all).unwrap();
+        let key = delegation.key(&Account(None).keys("work").unwrap());
+        let signature = BASE64_STANDARD.encode(hmac_sha256(&key, text.as_bytes()));
+        let query = format!("{query}&sig={}", utf8_percent_encode(&signature, NON_ALPHANUMERIC));
+        let verified = verify(&Query::parse(&query).unwrap(), &target, way(), known);
+        verified.map(|(rights, _)| rights).map_err(|failure| failure.code)
+    }
+
+    #[test]
+    fn with_a_user_delegation_key_nobody_gives_more_than_it_may_do_itself() {
+        let reads = WithPrincipal(Some(Permissions::OF_READER));
+        let lasting = ("reader", "2026-11-30", "2026-12-02");
+        let rights = delegated(lasting, &[], &reads).unwrap();
+        assert!(rights.allow(Operation::GetFile).is_ok() && rights.allow(Operation::PutRange).is_err());
+        let rights = delegated(lasting, &[], &WithPrincipal(Some(Permissions::OF_CONTRIBUTOR))).unwrap();
+        assert!(rights.allow(Operation::PutRange).is_ok() && rights.allow(Operation::GetShareProperties).is_err());
+    }
+
+    #[test]
+    fn a_user_delegation_key_ends_and_is_for_what_is_told_of_it_alone() {
+        let reads = WithPrincipal(Some(Permissions::OF_READER));
+        let lasting = ("reader", "2026-11-30", "2026-12-02");
+        assert!(delegated(lasting, &[], &reads).is_ok());
+        let failed = Err(Code::AuthenticationFailed);
+        for of in [
+            ("reader", "2026-11-28", "2026-11-30"),
+            ("reader", "2026-12-01", "2026-12-02"),
+            ("reader", "2026-11-24", "2026-12-02"),
+            ("reader", "", "2026-12-02"),
+            ("other", "2026-11-30", "2026-12-02"),
+        ] {
+            assert_eq!(delegated(of, &[], &reads), failed, "{of:?}");
+        }
+        // Each of these makes the key, or is for somebody who is not looked at.
+        for (name, value) in [
+            ("skoid", "other"),
+            ("sktid", "u"),
+            ("skt", "2026-11-29"),
+            ("ske", "2026-12-03"),
+            ("sks", "b"),
+            ("skv", "2026-06-06"),
+            ("si", "known"),
+            ("sduoid", "somebody"),
+            ("skdutid", "elsewhere"),
+        ] {
+            assert_eq!(delegated(lasting, &[(name, value)], &reads), failed, "{name}");
+        }
+        assert_eq!(delegated(lasting, &[], &WithPrincipal(None)), failed, "the principal is gone");
     }
 
     #[test]

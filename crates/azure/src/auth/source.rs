@@ -52,9 +52,9 @@ pub(crate) fn source(
 fn covers(rights: Rights, target: &Target, source: &Target) -> bool {
     let is_same_account = source.account == target.account;
     match rights {
-        Rights::Key | Rights::Account { .. } => is_same_account,
+        Rights::Key | Rights::Account { .. } | Rights::Principal(_) => is_same_account,
         Rights::Share(_) => is_same_account && source.share == target.share,
-        Rights::File(_) => source == target,
+        Rights::File(_) => source.is_place_of(target),
     }
 }
 
@@ -82,7 +82,7 @@ mod tests {
 
     fn asked(rights: Rights, operation: Operation, header: &'static str, url: &str) -> Result<Option<Target>, Code> {
         let target = Target::parse("h", "/work/docs/new", |_| true).unwrap();
-        let proven = Proven { account: "work".into(), rights, overrides: Overrides::default() };
+        let proven = Proven { account: "work".into(), rights, overrides: Overrides::default(), principal: None };
         let way = Way { peer: [127, 0, 0, 1].into(), is_secure: false, at: "2026-11-30T05:00:00Z".parse().unwrap() };
         let headers = [(header, url)].map(|(name, url)| (name.parse().unwrap(), url.parse().unwrap()));
         let headers = headers.into_iter().collect();

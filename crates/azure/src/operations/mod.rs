@@ -1,5 +1,6 @@
 //! What is done: the operations of the service ("File service REST API").
 
+mod delegation;
 mod directory;
 mod file;
 mod operation;
@@ -14,11 +15,11 @@ use client::Tree;
 use control::{KnownCatalog, Operations, ShareRecord};
 use hyper::StatusCode;
 use hyper::header::HeaderMap;
-use tokio::sync::OwnedSemaphorePermit;
 
 use crate::answer::{Answer, empty};
 use crate::auth::Proven;
 use crate::failure::{Code, Failure};
+use crate::listener::Held;
 use crate::query::Query;
 use crate::sessions::Sessions;
 use crate::target::Target;
@@ -47,7 +48,7 @@ pub(crate) struct Ask {
     /// The service's own address as the client named it, without a `/` at its end.
     pub(crate) endpoint: String,
     /// What its body takes, as long as somebody works with it.
-    pub(crate) _held: Option<OwnedSemaphorePermit>,
+    pub(crate) _held: Held,
 }
 
 impl Ask {
@@ -81,6 +82,8 @@ impl Service {
             Operation::ListShares => service::list_shares(&self, &ask),
             Operation::GetServiceProperties => service::properties(&self, &ask),
             Operation::SetServiceProperties => service::set_properties(&self, &ask).await,
+
+            Operation::GetUserDelegationKey => delegation::key(&self, &ask),
 
             Operation::GetShareProperties => share::properties(&self, &ask),
 

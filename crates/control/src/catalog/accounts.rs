@@ -64,7 +64,20 @@ impl Account {
 impl Catalog {
     /// Makes an account with two new keys. An [`AccountKind`] alone is the plan of a local account.
     pub fn create_account(&mut self, name: &AccountName, plan: impl Into<AccountPlan>) -> Result<Account, Error> {
-        let (plan, keys) = (plan.into(), Keys::new()?);
+        self.create_account_with_key(name, plan, None)
+    }
+
+    /// The same, with this first key where one is named.
+    pub(crate) fn create_account_with_key(
+        &mut self,
+        name: &AccountName,
+        plan: impl Into<AccountPlan>,
+        key1: Option<&str>,
+    ) -> Result<Account, Error> {
+        let (plan, mut keys) = (plan.into(), Keys::new()?);
+        if let Some(key1) = key1 {
+            key1.clone_into(&mut keys.key1);
+        }
         self.write(|transaction| {
             room_for_one(transaction, "account", ACCOUNTS_MAX)?;
             let relative_id = principals::add(transaction, name.as_str())?;

@@ -65,6 +65,8 @@ pub struct Facts {
     pub metrics: Option<SocketAddr>,
     /// Where its page is, if it has one.
     pub page: Option<SocketAddr>,
+    /// The URL of its REST interface, without an account, if it has one.
+    pub rest: Option<String>,
     /// The program's version.
     pub version: &'static str,
     /// What is logged.
@@ -273,6 +275,7 @@ impl Desk {
             listen: self.facts.listen.iter().map(SocketAddr::to_string).collect(),
             metrics: self.facts.metrics.as_ref().map(SocketAddr::to_string),
             page: self.facts.page.as_ref().map(SocketAddr::to_string),
+            rest: self.facts.rest.clone(),
             sessions: self.admin.session_count(),
             opens: self.admin.open_count(),
             locked_users: self.admin.locked_users().len(),

@@ -292,6 +292,7 @@ impl Running {
             listen: vec!["192.0.2.9:445".parse().unwrap()],
             metrics: None,
             page: None,
+            rest: None,
             version: "1.2.3",
             log_filter: Arc::new(OneFilter::default()),
             explain: Arc::new(KnowsFiles),

@@ -115,6 +115,18 @@ fn check(options: &[ServeOption]) -> Result<(), Error> {
     if value("advertise-only") == Some("true") && !is_named(options, "advertise") {
         return wants("advertise-only", "advertise");
     }
+    for (one, other) in [("rest-certificate", "rest-key"), ("rest-key", "rest-certificate")] {
+        if is_named(options, one) && !is_named(options, other) {
+            return wants(one, other);
+        }
+    }
+    let has_rest = is_named(options, "rest") || value("dev") == Some("true");
+    if !has_rest && value("rest-tls") == Some("true") {
+        return wants("rest-tls", "rest");
+    }
+    if !has_rest && is_named(options, "rest-certificate") {
+        return wants("rest-certificate", "rest");
+    }
     if is_named(options, "otlp-every") && !is_named(options, "otlp") {
         return wants("otlp-every", "otlp");
     }

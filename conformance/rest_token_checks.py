@@ -1,0 +1,166 @@
+"""Who asks with a token, and user delegation keys: the checks made with azure-storage-file-share. Runs inside the environment that has it; the server is in
+REST_* variables, its service principals in REST_PRINCIPALS."""
+
+import base64
+import datetime
+import http.client
+import json
+import os
+import ssl
+import subprocess
+import time
+import urllib.parse
+import urllib.request
+
+from azure.core.credentials import AccessToken
+from azure.core.exceptions import HttpResponseError
+from azure.storage.fileshare import ShareServiceClient, ShareFileClient, generate_file_sas, generate_share_sas
+
+from conformance.report import Failure, Lines, expect
+
+URL, ACCOUNT, KEY = os.environ["REST_URL"], os.environ["REST_ACCOUNT"], os.environ["REST_KEY"]
+SHARE, PROGRAM = os.environ["SMB_SHARE"], os.environ["MULTILANE"]
+PRINCIPALS = {role: json.loads(text) for role, text in json.loads(os.environ["REST_PRINCIPALS"]).items()}
+ORIGIN = URL.rsplit("/", 1)[0]
+TENANT = "00000000-0000-0000-0000-000000000002"
+HOUR = datetime.timedelta(hours=1)
+PERMISSION, LEVEL = "AuthorizationPermissionMismatch", "AuthorizationResourceTypeMismatch"
+TRUSTED = ssl.create_default_context(cafile=os.environ["REQUESTS_CA_BUNDLE"])
+lines = Lines()
+
+
+class Credential:
+    """A service principal, as azure-identity has it."""
+
+    def __init__(self, role, scope="https://storage.azure.com/.default"):
+        self.principal, self.scope = PRINCIPALS[role], scope
+
+    def get_token(self, *scopes, **options):
+        form = urllib.parse.urlencode({"grant_type": "client_credentials", "client_id": self.principal["appId"],
+                                       "client_secret": self.principal["password"], "scope": self.scope}).encode()
+        with urllib.request.urlopen(f"{ORIGIN}/{TENANT}/oauth2/v2.0/token", form, timeout=30, context=TRUSTED) as answer:
+            told = json.load(answer)
+        return AccessToken(told["access_token"], int(time.time()) + int(told["expires_in"]))
+
+
+def main():
+    service = ShareServiceClient(URL, credential={"account_name": ACCOUNT, "account_key": KEY})
+    service.get_share_client(SHARE).create_directory("tokens").upload_file("old", b"old text")
+    for check in (files, others, intent, delegation, delegations_end):
+        with lines.check(f"tokens: {check.__doc__}"):
+            check()
+
+
+def service_of(role, **more):
+    return ShareServiceClient(URL, credential=Credential(role), token_intent="backup", retry_total=0, **more)
+
+
+def refused(work, code, status=403):
+    try:
+        work()
+    except HttpResponseError as error:
+        seen = getattr(error.error_code, "value", error.error_code), error.status_code
+        expect(seen == (code, status), f"refused with {seen}, not {(code, status)}")
+        return
+    raise Failure(f"not refused with {code}")
+
+
+def files():
+    """who reads files reads and lists them; who changes them does all with them"""
+    reader, contributor = (service_of(role).get_share_client(SHARE) for role in ("file-reader", "file-contributor"))
+    expect(reader.get_file_client("tokens/old").download_file().readall() == b"old text", "another text")
+    expect("old" in {one.name for one in reader.list_directories_and_files("tokens")}, "it is not listed")
+    refused(lambda: reader.get_file_client("tokens/new").upload_file(b"x"), PERMISSION)
+    refused(reader.get_file_client("tokens/old").delete_file, PERMISSION)
+    file = contributor.get_file_client("tokens/new")
+    file.upload_file(b"by a token")
+    expect(file.rename_file("tokens/renamed").download_file().readall() == b"by a token", "another text")
+    contributor.get_file_client("tokens/renamed").delete_file()
+
+
+def others():
+    """a token is for files and directories alone, and one for management, or of who only manages, for nothing here"""
+    for role in ("file-reader", "file-contributor"):
+        refused(lambda role=role: list(service_of(role).list_shares()), LEVEL)
+        refused(service_of(role).get_share_client(SHARE).get_share_properties, LEVEL)
+        refused(service_of(role).get_share_client(SHARE).get_share_access_policy, LEVEL)
+    refused(lambda: list(service_of("contributor").get_share_client(SHARE).list_directories_and_files()), PERMISSION)
+    token = Credential("file-reader", f"{ORIGIN}/.default").get_token().token
+    expect(asked(token)[:2] == (401, "InvalidAuthenticationInfo"), asked(token))
+    header, claims, signature = Credential("file-reader").get_token().token.split(".")
+    more = json.loads(base64.urlsafe_b64decode(claims + "=="))
+    for changed in (f"{header}.{claims}.", f"{header}.{claims}.{signature[:-2]}",
+                    f"{encoded({'alg': 'none', 'typ': 'JWT'})}.{claims}.",
+                    f"{header}.{encoded(more | {'exp': more['exp'] + 9_999})}.{signature}", "", "x.y.z"):
+        expect(asked(changed)[:2] == (401, "InvalidAuthenticationInfo"), changed)
+
+
+def encoded(claims):
+    return base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
+
+
+def intent():
+    """who does not say that it passes descriptors by is refused"""
+    token = Credential("file-reader").get_token().token
+    expect(asked(token)[0] == 200, asked(token))
+    expect(asked(token, None)[:2] == (400, "MissingRequiredHeader"), asked(token, None))
+    expect(asked(token, "restore")[:2] == (400, "InvalidHeaderValue"), asked(token, "restore"))
+
+
+def asked(token, intent="backup"):
+    parts = urllib.parse.urlsplit(URL)
+    connection = http.client.HTTPSConnection(parts.hostname, parts.port, timeout=30, context=TRUSTED)
+    try:
+        headers = {"Authorization": f"Bearer {token}", "x-ms-version": "2026-10-06"} | ({"x-ms-file-request-intent": intent} if intent else {})
+        connection.request("GET", f"{parts.path}/{SHARE}/tokens/old", headers=headers)
+        answer = connection.getresponse()
+        return answer.status, answer.headers.get("x-ms-error-code"), answer.headers.get("www-authenticate")
+    finally:
+        connection.close()
+
+
+def now():
+    return datetime.datetime.now(datetime.UTC)
+
+
+def key_of(role, **more):
+    return service_of(role).get_user_delegation_key(**({"start": now() - HOUR, "expiry": now() + HOUR} | more))
+
+
+def delegation():
+    """a user delegation key makes signatures that allow what its principal may do, and no more"""
+    for role, may_write in (("file-reader", False), ("file-contributor", True)):
+        more = {"permission": "rwdl", "expiry": now() + HOUR, "user_delegation_key": key_of(role)}
+        file = ShareFileClient(URL, SHARE, "tokens/old", credential=generate_share_sas(ACCOUNT, SHARE, **more))
+        expect(file.download_file().readall() == b"old text", "another text")
+        if may_write:
+            file.upload_range(b"OLD", 0, 3)
+            file.upload_range(b"old", 0, 3)
+        else:
+            refused(lambda file=file: file.upload_range(b"OLD", 0, 3), PERMISSION)
+        more["permission"] = "r"
+        sas = generate_file_sas(ACCOUNT, SHARE, ["tokens", "old"], **more)
+        expect(ShareFileClient(URL, SHARE, "tokens/old", credential=sas).download_file().readall() == b"old text", "another text")
+        refused(ShareFileClient(URL, SHARE, "tokens/other", credential=sas).get_file_properties, "AuthenticationFailed")
+        pairs = dict(urllib.parse.parse_qsl(sas))
+        for change in ({"sp": "rw"}, {"ske": "2026-12-31T00:00:00Z"}, {"skoid": PRINCIPALS["contributor"]["appId"]}, {"sks": "b"}, {"skv": "2020-02-10"}):
+            changed = urllib.parse.urlencode(pairs | change)
+            refused(ShareFileClient(URL, SHARE, "tokens/old", credential=changed).get_file_properties, "AuthenticationFailed")
+
+
+def delegations_end():
+    """a user delegation key is given to principals alone, for seven days at most, and ends with its principal"""
+    refused(lambda: key_of("file-reader", expiry=now() + 200 * HOUR), "InvalidXmlNodeValue", 400)
+    refused(lambda: key_of("file-reader", expiry=now() - HOUR / 2, start=now() - HOUR), "InvalidXmlNodeValue", 400)
+    keyed = ShareServiceClient(URL, credential={"account_name": ACCOUNT, "account_key": KEY})
+    refused(lambda: keyed.get_user_delegation_key(expiry=now() + HOUR), "AuthenticationFailed")
+    sas = generate_share_sas(ACCOUNT, SHARE, permission="r", expiry=now() + HOUR, user_delegation_key=key_of("file-contributor"))
+    file = ShareFileClient(URL, SHARE, "tokens/old", credential=sas)
+    file.get_file_properties()
+    principal = PRINCIPALS["file-contributor"]["displayName"]
+    subprocess.run([PROGRAM, "principal", "delete", principal], check=True, capture_output=True, timeout=30)
+    refused(file.get_file_properties, "AuthenticationFailed")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,194 @@
+//! Who is connected. There are so many places; where none is free, who says nothing, or does not take its answer, gives its place to who comes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use rustix::process::{Resource, getrlimit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::{AbortHandle, JoinHandle};
+use tokio::time::timeout;
+
+/// The part of all descriptors that connections may have, and the least and the most that this is.
+const DESCRIPTORS_PART: u64 = 64;
+const PLACES: (u64, u64) = (16, 1024);
+/// How long somebody may have said nothing before its place is another's: enough for a head that is on its way.
+const SILENT_AT_LEAST: Duration = Duration::from_millis(250);
+/// The same for who sends a body, or takes an answer, and has not got on for so long.
+const STUCK_AT_LEAST: Duration = Duration::from_secs(3);
+/// How often that is looked at while somebody waits.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// All places, and who has them.
+#[derive(Clone)]
+pub(super) struct Places {
+    free: Arc<Semaphore>,
+    stays: Arc<Stays>,
+}
+
+#[derive(Default)]
+struct Stays(Mutex<Inside>);
+
+#[derive(Default)]
+struct Inside {
+    next: u64,
+    stays: BTreeMap<u64, Staying>,
+}
+
+struct Staying {
+    task: Option<AbortHandle>,
+    doing: Doing,
+    since: Instant,
+}
+
+/// What a connection does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Doing {
+    /// It has asked for nothing, or not to the end of a head, or has had its answer.
+    Silent,
+    /// It sends a body.
+    Sending,
+    /// It waits for the server.
+    Waiting,
+    /// It takes an answer.
+    Taking,
+}
+
+/// One connection's stay, which ends when this is dropped.
+pub(super) struct Stay {
+    stays: Arc<Stays>,
+    number: u64,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Places {
+    /// As many as a process with these limits should give.
+    pub(super) fn of_this_process() -> Self {
+        let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        Places::new((descriptors / DESCRIPTORS_PART).clamp(PLACES.0, PLACES.1) as usize)
+    }
+
+    fn new(count: usize) -> Self {
+        Places { free: Arc::new(Semaphore::new(count)), stays: Arc::default() }
+    }
+
+    /// Waits for a place. `None` once there will be none any more.
+    pub(super) async fn take(&self) -> Option<OwnedSemaphorePermit> {
+        loop {
+            if let Ok(place) = Arc::clone(&self.free).try_acquire_owned() {
+                return Some(place);
+            }
+            self.stays.send_one_away();
+            if let Ok(place) = timeout(LOOK_EVERY, Arc::clone(&self.free).acquire_owned()).await {
+                return place.ok();
+            }
+        }
+    }
+
+    /// Somebody is there, whom a task attends to.
+    pub(super) fn enter(&self, place: OwnedSemaphorePermit, attend: impl FnOnce(Arc<Stay>) -> JoinHandle<()>) {
+        let number = {
+            let mut inside = self.stays.0.lock();
+            inside.next += 1;
+            let number = inside.next;
+            inside.stays.insert(number, Staying { task: None, doing: Doing::Silent, since: Instant::now() });
+            number
+        };
+        let task = attend(Arc::new(Stay { stays: Arc::clone(&self.stays), number, _place: place })).abort_handle();
+        if let Some(staying) = self.stays.0.lock().stays.get_mut(&number) {
+            staying.task = Some(task);
+        }
+    }
+}
+
+impl Stays {
+    /// Disconnects who has been silent longest, or else who has been stuck longest, where that is long enough.
+    fn send_one_away(&self) {
+        let mut inside = self.0.lock();
+        let longest = |is_it: fn(Doing) -> bool, at_least: Duration| {
+            let those = inside.stays.iter().filter(|(_, one)| is_it(one.doing) && one.task.is_some());
+            let (number, staying) = those.min_by_key(|(_, one)| one.since)?;
+            (staying.since.elapsed() >= at_least).then_some(*number)
+        };
+        let silent = longest(|doing| doing == Doing::Silent, SILENT_AT_LEAST);
+        let number =
+            silent.or_else(|| longest(|doing| matches!(doing, Doing::Sending | Doing::Taking), STUCK_AT_LEAST));
+        let staying = number.and_then(|number| inside.stays.remove(&number));
+        drop(inside);
+        staying.and_then(|staying| staying.task).iter().for_each(AbortHandle::abort);
+    }
+}
+
+impl Stay {
+    /// It does this from now on, or has got on with it.
+    pub(super) fn does(&self, doing: Doing) {
+        if let Some(staying) = self.stays.0.lock().stays.get_mut(&self.number) {
+            (staying.doing, staying.since) = (doing, Instant::now());
+        }
+    }
+}
+
+impl Drop for Stay {
+    fn drop(&mut self) {
+        self.stays.0.lock().stays.remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use super::*;
+
+    /// Somebody who does this and stays; told of by the place that is given back.
+    async fn enter(places: &Places, doing: Doing) {
+        let place = places.take().await.unwrap();
+        places.enter(place, |stay| {
+            stay.does(doing);
+            tokio::spawn(async move {
+                let _stay = stay;
+                pending::<()>().await;
+            })
+        });
+    }
+
+    fn those(places: &Places) -> Vec<Doing> {
+        places.stays.0.lock().stays.values().map(|one| one.doing).collect()
+    }
+
+    #[tokio::test]
+    async fn who_says_nothing_gives_its_place_to_who_comes() {
+        let places = Places::new(3);
+        for doing in [Doing::Waiting, Doing::Silent, Doing::Taking] {
+            enter(&places, doing).await;
+        }
+        enter(&places, Doing::Waiting).await;
+        assert_eq!(those(&places), [Doing::Waiting, Doing::Taking, Doing::Waiting]);
+        enter(&places, Doing::Waiting).await;
+        assert_eq!(those(&places), [Doing::Waiting; 3], "who takes no answer goes last");
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_the_server_keeps_its_place() {
+        let places = Places::new(1);
+        enter(&places, Doing::Waiting).await;
+        let more = SILENT_AT_LEAST + STUCK_AT_LEAST + 4 * LOOK_EVERY;
+        assert!(timeout(more, places.take()).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn who_gets_on_with_its_body_keeps_its_place() {
+        let places = Places::new(1);
+        let place = places.take().await.unwrap();
+        places.enter(place, |stay| {
+            tokio::spawn(async move {
+                loop {
+                    stay.does(Doing::Sending);
+                    tokio::time::sleep(LOOK_EVERY).await;
+                }
+            })
+        });
+        assert!(timeout(STUCK_AT_LEAST + 4 * LOOK_EVERY, places.take()).await.is_err());
+    }
+}
