@@ -13,7 +13,7 @@ from conformance.server import HOST, Wanted, free_port, serving
 NAME = "rest"
 REQUIREMENTS = ("azure-storage-file-share==12.27.1", *SMB_REQUIREMENTS)
 CHECK_SECONDS = 300
-CHECKS = ("rest_checks", "rest_auth_checks")
+CHECKS = ("rest_checks", "rest_file_checks", "rest_auth_checks")
 # What is checked by HTTPS as well.
 TLS_CHECKS = ("rest_auth_checks", "rest_tls_checks", "rest_token_checks")
 

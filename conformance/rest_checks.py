@@ -352,7 +352,7 @@ def asked(method, path, query, body=b"", date=None, more=None, sent_method=None,
     ours = "\n".join(f"{name}:{headers[name]}" for name in sorted(headers) if name.startswith("x-ms-"))
     parameters = "".join(f"\n{name}:{value}" for name, value in sorted(urllib.parse.parse_qsl(query)))
     length = headers.get("Content-Length", str(len(body)) if body else "")
-    text = f"{method}\n\n\n{length}\n\n\n\n\n\n\n\n\n{ours}\n/{ACCOUNT}{path}{parameters}"
+    text = f"{method}\n\n\n{length}\n{headers.get('Content-MD5', '')}\n\n\n\n\n\n\n\n{ours}\n/{ACCOUNT}{path}{parameters}"
     signature = base64.b64encode(hmac.new(base64.b64decode(KEY), text.encode(), hashlib.sha256).digest()).decode()
     connection = http.client.HTTPConnection(HOST, PORT, timeout=30)
     try:

@@ -140,7 +140,7 @@ pub(crate) fn of_facts(status: StatusCode, facts: &Facts) -> Answer {
 
 /// The headers that tell of a file or directory.
 pub(crate) fn set_facts(answer: &mut Answer, facts: &Facts) {
-    set(answer, LAST_MODIFIED.as_str(), &http_date(timestamp(facts.written)));
+    set(answer, LAST_MODIFIED.as_str(), &http_date(timestamp(facts.changed)));
     set(answer, ETAG.as_str(), &etag(facts));
     set(answer, "x-ms-server-encrypted", "false");
     set(answer, "x-ms-request-server-encrypted", "false");

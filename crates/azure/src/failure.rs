@@ -13,24 +13,49 @@ pub(crate) enum Code {
     AuthorizationResourceTypeMismatch,
     AuthorizationServiceMismatch,
     AuthorizationSourceIPMismatch,
+    CannotConvertToSddlDueToCustomAce,
     CannotDeleteFileOrDirectory,
+    CannotVerifyCopySource,
+    ClientCacheFlushDelay,
     CorsPreflightFailure,
+    Crc64Mismatch,
     DeletePending,
     DirectoryNotEmpty,
+    EmptyMetadataKey,
+    FileInvalidPermission,
+    FileInvalidPermissionKey,
     FileLockConflict,
+    HandleLimitExceeded,
     InternalError,
     InvalidAuthenticationInfo,
+    InvalidContinuationToken,
     InvalidHeaderValue,
+    InvalidJsonDocument,
+    InvalidMd5,
+    InvalidMetadata,
+    InvalidQueryParameterValue,
     InvalidRange,
     InvalidResourceName,
     InvalidUri,
     InvalidXmlDocument,
     InvalidXmlNodeValue,
+    LeaseAlreadyPresent,
+    LeaseIdMismatchWithFileOperation,
+    LeaseIdMismatchWithLeaseOperation,
+    LeaseIdMissing,
+    LeaseLost,
+    LeaseNotPresentWithFileOperation,
+    LeaseNotPresentWithLeaseOperation,
+    Md5Mismatch,
+    MetadataTooLarge,
     MissingContentLengthHeader,
     MissingRequiredHeader,
+    NoPendingCopyOperation,
     OperationTimedOut,
     OutOfRangeInput,
     ParentNotFound,
+    PreviousSnapshotNotFound,
+    ReadOnlyAttribute,
     RequestBodyTooLarge,
     ResourceAlreadyExists,
     ResourceNotFound,
@@ -39,6 +64,8 @@ pub(crate) enum Code {
     ShareNotFound,
     ShareSizeLimitReached,
     SharingViolation,
+    SourceConditionNotMet,
+    UnsupportedHeader,
     UnsupportedQueryParameter,
 }
 
@@ -67,19 +94,32 @@ impl Code {
             | Code::AuthorizationServiceMismatch
             | Code::AuthorizationSourceIPMismatch
             | Code::CorsPreflightFailure => StatusCode::FORBIDDEN,
-            Code::ParentNotFound | Code::ResourceNotFound | Code::ShareNotFound => StatusCode::NOT_FOUND,
+            Code::CannotVerifyCopySource | Code::ParentNotFound | Code::ResourceNotFound | Code::ShareNotFound => {
+                StatusCode::NOT_FOUND
+            }
             Code::CannotDeleteFileOrDirectory
             | Code::DeletePending
             | Code::DirectoryNotEmpty
             | Code::FileLockConflict
             | Code::ResourceAlreadyExists
             | Code::ResourceTypeMismatch
-            | Code::SharingViolation => StatusCode::CONFLICT,
+            | Code::SharingViolation
+            | Code::LeaseAlreadyPresent
+            | Code::LeaseIdMismatchWithLeaseOperation
+            | Code::LeaseNotPresentWithLeaseOperation
+            | Code::NoPendingCopyOperation
+            | Code::PreviousSnapshotNotFound
+            | Code::ReadOnlyAttribute => StatusCode::CONFLICT,
+            Code::LeaseIdMismatchWithFileOperation
+            | Code::LeaseIdMissing
+            | Code::LeaseLost
+            | Code::LeaseNotPresentWithFileOperation
+            | Code::SourceConditionNotMet => StatusCode::PRECONDITION_FAILED,
             Code::InvalidAuthenticationInfo => StatusCode::UNAUTHORIZED,
             Code::MissingContentLengthHeader => StatusCode::LENGTH_REQUIRED,
             Code::RequestBodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Code::InvalidRange => StatusCode::RANGE_NOT_SATISFIABLE,
-            Code::InternalError | Code::OperationTimedOut => StatusCode::INTERNAL_SERVER_ERROR,
+            Code::InternalError | Code::OperationTimedOut | Code::ClientCacheFlushDelay => StatusCode::INTERNAL_SERVER_ERROR,
             Code::ServerBusy => StatusCode::SERVICE_UNAVAILABLE,
             Code::ShareSizeLimitReached => StatusCode::CONFLICT,
             Code::InvalidHeaderValue
@@ -89,7 +129,21 @@ impl Code {
             | Code::InvalidXmlNodeValue
             | Code::MissingRequiredHeader
             | Code::OutOfRangeInput
-            | Code::UnsupportedQueryParameter => StatusCode::BAD_REQUEST,
+            | Code::UnsupportedQueryParameter
+            | Code::CannotConvertToSddlDueToCustomAce
+            | Code::Crc64Mismatch
+            | Code::EmptyMetadataKey
+            | Code::FileInvalidPermission
+            | Code::FileInvalidPermissionKey
+            | Code::HandleLimitExceeded
+            | Code::InvalidContinuationToken
+            | Code::InvalidJsonDocument
+            | Code::InvalidMd5
+            | Code::InvalidMetadata
+            | Code::InvalidQueryParameterValue
+            | Code::Md5Mismatch
+            | Code::MetadataTooLarge
+            | Code::UnsupportedHeader => StatusCode::BAD_REQUEST,
         }
     }
 }
@@ -160,7 +214,11 @@ impl From<client::Error> for Failure {
             }
             Status::FILE_LOCK_CONFLICT => (Code::FileLockConflict, "A region of the file is locked by an SMB client."),
             Status::OBJECT_NAME_INVALID => (Code::InvalidResourceName, "The specified resource name is invalid."),
-            Status::DISK_FULL => (Code::ShareSizeLimitReached, "The share is full."),
+            Status::FILE_CLOSED => (Code::LeaseLost, "The lease of the file has ended meanwhile."),
+            Status::INVALID_OWNER | Status::INVALID_SECURITY_DESCR => {
+                (Code::FileInvalidPermission, "The file permission specified is invalid.")
+            }
+            Status::DISK_FULL | Status::QUOTA_EXCEEDED => (Code::ShareSizeLimitReached, "The share is full."),
             Status::ACCESS_DENIED | Status::MEDIA_WRITE_PROTECTED => {
                 (Code::AuthorizationFailure, "This request is not authorized to perform this operation.")
             }

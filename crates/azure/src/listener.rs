@@ -34,7 +34,7 @@ use crate::auth::{self, Known, Permissions, Policy, Principal, Way};
 use crate::cors;
 use crate::failure::{Code, Failure};
 use crate::management::{self, Management};
-use crate::operations::{Ask, Operation, Service};
+use crate::operations::{Ask, Files, Operation, Service};
 use crate::query::Query;
 use crate::sessions::Sessions;
 use crate::target::Target;
@@ -106,7 +106,8 @@ impl Rest {
         let (catalog, operations) = (source.catalog.clone(), source.operations.clone());
         let management = Management::new(catalog, operations, source.gauges, source.archive, source.group);
         let sessions = Sessions::new(source.smb, source.catalog.clone());
-        let service = Arc::new(Service { catalog: source.catalog, operations: source.operations, sessions });
+        let (catalog, operations) = (source.catalog, source.operations);
+        let service = Arc::new(Service { catalog, operations, sessions, files: Files::default() });
         let tls = source.certificate.map(|certificate| certificate.acceptor());
         let front = Front { service, management, tls, bodies: Bodies::default(), asked: AtomicU64::new(1) };
         let (end, ended) = oneshot::channel::<()>();

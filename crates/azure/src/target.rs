@@ -22,6 +22,8 @@ pub(crate) struct Target {
     pub(crate) names: Vec<String>,
     /// Whether the host's name tells the account, and not the path.
     account_in_host: bool,
+    /// Dots at the end of a name were left out, which Windows has none of.
+    pub(crate) is_trimmed: bool,
 }
 
 impl Target {
@@ -37,14 +39,16 @@ impl Target {
         let share = names.next().map(decoded).transpose()?;
         // A `%2F` is a separator as well: some clients encode whole paths.
         let rest = names.map(decoded).collect::<Result<Vec<_>, _>>()?.join("/");
-        let names: Vec<String> = rest.split('/').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        let sent = rest.split('/').filter(|name| !name.is_empty());
+        let names: Vec<String> = sent.clone().map(|name| without_dots(name).to_owned()).collect();
+        let is_trimmed = sent.zip(&names).any(|(sent, name)| sent != name);
         let units = |text: &str| text.encode_utf16().count();
         let whole = names.iter().map(|name| units(name) + 1).sum::<usize>();
         if names.len() > DEPTH_MAX || whole > PATH_MAX || !names.iter().all(|name| is_name(name)) {
             return Err(Failure::new(Code::InvalidResourceName, "The specified resource name is invalid."));
         }
         let account = account.strip_suffix("-secondary").unwrap_or(&account).to_owned();
-        Ok(Target { account, share, names, account_in_host: of_host.is_some() })
+        Ok(Target { account, share, names, account_in_host: of_host.is_some(), is_trimmed })
     }
 
     /// The address of the account's service as the client named it, without a `/` at its end.
@@ -72,6 +76,12 @@ fn account_of(host: &str) -> Option<&str> {
     rest.starts_with("file.").then_some(account)
 }
 
+/// A name without dots at its end; one of nothing else keeps them, and is refused.
+fn without_dots(name: &str) -> &str {
+    let trimmed = name.trim_end_matches('.');
+    if trimmed.is_empty() { name } else { trimmed }
+}
+
 /// True for what Windows takes for a file's name.
 fn is_name(name: &str) -> bool {
     let is_allowed = |character: char| !FORBIDDEN.contains(&character) && !character.is_control();
@@ -93,7 +103,7 @@ mod tests {
 
     fn target(account: &str, share: Option<&str>, names: &[&str]) -> Target {
         let names = names.iter().map(|name| (*name).to_owned()).collect();
-        Target { account: account.into(), share: share.map(Into::into), names, account_in_host: false }
+        Target { account: account.into(), share: share.map(Into::into), names, account_in_host: false, is_trimmed: false }
     }
 
     #[test]
@@ -125,7 +135,8 @@ mod tests {
             "file:stream",
             "a%3Astream",
             ".",
-            "end.",
+            "...",
+            "a/...",
             "nul%00",
             "a*",
             "%C2%85",
@@ -135,6 +146,12 @@ mod tests {
         assert_eq!(parsed("h", "/work/docs/%ff"), Err(Code::InvalidUri));
         assert_eq!(parsed("h", &format!("/work/docs/{}", "n".repeat(256))), Err(Code::InvalidResourceName));
         assert_eq!(parsed("h", &format!("/work/docs/{}", "d/".repeat(251))), Err(Code::InvalidResourceName));
+    }
+
+    #[test]
+    fn dots_at_the_end_of_a_name_are_left_out() {
+        let parsed = parsed("h", "/work/docs/a./b..%2Fc").unwrap();
+        assert_eq!((parsed.path().as_str(), parsed.is_trimmed), ("a\\b\\c", true));
     }
 
     #[test]

@@ -19,6 +19,7 @@ use crate::data::Data;
 use crate::error::Error;
 use crate::open_state::OpenState;
 use crate::options::{Disposition, OpenOptions};
+use crate::shared::Phase;
 use crate::tree_state::{TreeState, wire_path};
 
 /// An open file or directory. Clones are the same open. It is to be closed with [`File::close`]; an open that is only dropped stays open
@@ -70,7 +71,8 @@ impl File {
 
     /// False once it is closed, or every connection was lost and the server kept nothing.
     pub fn is_open(&self) -> bool {
-        self.state.file_id().is_ok()
+        let is_gone = matches!(self.state.tree.shared.state.lock().phase, Phase::Gone(_));
+        self.state.file_id().is_ok() && !is_gone
     }
 
     /// True where the open made the name or emptied what had it.

@@ -41,6 +41,8 @@ pub enum Sharing {
     Everything,
     /// Open it for reading.
     Reading,
+    /// Open it for reading, or to delete or rename it.
+    ReadingAndDeleting,
     /// Not open it.
     Nothing,
 }
@@ -142,6 +144,7 @@ impl OpenOptions {
         match self.sharing {
             Sharing::Everything => ShareAccess::READ | ShareAccess::WRITE | ShareAccess::DELETE,
             Sharing::Reading => ShareAccess::READ,
+            Sharing::ReadingAndDeleting => ShareAccess::READ | ShareAccess::DELETE,
             Sharing::Nothing => ShareAccess::NONE,
         }
     }

@@ -1,10 +1,11 @@
 //! What operators have a running server do, by a command or on the page. Each is logged with who wanted it.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use server::admin::{Admin, Multichannel};
+use server::admin::{Admin, Multichannel, OpenView};
 use tracing::info;
 
 use crate::reload::reload;
@@ -56,6 +57,16 @@ impl Operations {
         closed(self.admin.close_open(id), id, "open", "open-files")?;
         info!(name: "open_closed", operator = by.name(), open = id, "an operator has closed an open");
         Ok(())
+    }
+
+    /// The opens that `wanted` takes.
+    pub fn opens(&self, wanted: impl Fn(&OpenView) -> bool) -> Vec<OpenView> {
+        self.admin.opens().filter(wanted).collect()
+    }
+
+    /// The address of the client of each session.
+    pub fn peers(&self) -> HashMap<u64, String> {
+        self.admin.sessions().map(|session| (session.id, session.peer)).collect()
     }
 
     /// Unlocks a user that wrong passwords have locked; false where it was not.

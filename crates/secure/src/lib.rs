@@ -22,6 +22,7 @@
 //! assert!(!key.verify(&mut message, Role::Client));
 //! ```
 
+mod checksum;
 pub mod failure;
 #[cfg(test)]
 mod hex;
@@ -40,6 +41,7 @@ mod token;
 #[cfg(test)]
 mod windows_exchange;
 
+pub use checksum::md5;
 pub use failure::LogonFailure;
 pub use mac::{hmac_sha256, is_hmac_sha256};
 pub use password::PasswordHash;

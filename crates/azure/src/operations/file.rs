@@ -1,27 +1,33 @@
-//! Files.
+//! Files: made, looked at, read, changed and deleted.
 
 use std::ops::Range;
 
 use bytes::Bytes;
-use client::{Access, Disposition, Facts, File, OpenOptions, Tree};
+use client::{Access, Disposition, File, FileAttributes, OpenOptions, Security, Sharing};
 use hyper::StatusCode;
 use hyper::header::{ACCEPT_RANGES, CONTENT_RANGE, CONTENT_TYPE};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{Sender, channel};
 
-use super::directory::remove;
-use super::{Ask, Service, accepted};
-use crate::answer::{Answer, Piecewise, empty, of_facts, set, set_facts};
+use super::described::{Described, changed};
+use super::kept::{self, Kept};
+use super::opening::{Place, closing, of_file};
+use super::smb_properties::SmbProperties;
+use super::{Ask, Service, accepted, checksum, lease};
+use crate::answer::{Answer, Piecewise, empty, of_facts, set};
 use crate::failure::{Code, Failure};
 
 /// Bytes of one Put Range, and of what Create File brings.
 pub(crate) const PUT_MAX: u64 = 4 << 20;
 /// The longest file.
-const LENGTH_MAX: u64 = 4 << 40;
+pub(super) const LENGTH_MAX: u64 = 4 << 40;
+/// Bytes of a range whose MD5 is told.
+const RANGE_WITH_MD5_MAX: u64 = 4 << 20;
 /// Bytes that one read of the file server moves, and the reads that an answer is ahead of who takes it.
 const PIECE_BYTES: u64 = 1 << 20;
 const PIECES_AHEAD: usize = 4;
-/// What a cleared range is written with.
-const ZEROS: &[u8] = &[0; 1 << 20];
+/// How often a file is found and lost again by who makes it.
+const RACES_MAX: usize = 4;
 
 /// Create File. One that exists is made anew.
 pub(super) async fn create(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
@@ -30,117 +36,283 @@ pub(super) async fn create(service: &Service, ask: &Ask) -> Result<Answer, Failu
         Some(_) => return Err(Failure::header("x-ms-type", "file")),
         None => return Err(Failure::missing("x-ms-type")),
     }
-    let length = ask.number("x-ms-content-length")?.ok_or_else(|| Failure::missing("x-ms-content-length"))?;
-    if length > LENGTH_MAX {
-        return Err(Failure::new(Code::OutOfRangeInput, format!("A file has at most {LENGTH_MAX} bytes.")));
-    }
+    let length = length(ask)?.ok_or_else(|| Failure::missing("x-ms-content-length"))?;
     if ask.body.len() as u64 > length.min(PUT_MAX) {
         return Err(Failure::new(Code::RequestBodyTooLarge, "The body is longer than the file, or than 4 MiB."));
     }
-    let tree = service.tree(ask).await?;
-    // Who may only create makes nothing anew.
-    let disposition = if ask.by.may_overwrite() { Disposition::Overwrite } else { Disposition::Create };
-    let options = OpenOptions { disposition, ..of_file(Access::Write) };
-    let facts = with(&tree, &ask.target.path(), options, async |file| {
-        file.set_length(length).await?;
-        if !ask.body.is_empty() {
-            file.write(0, ask.body.clone()).await?;
-        }
-        Ok(())
-    })
-    .await?;
-    Ok(of_facts(StatusCode::CREATED, &facts))
-}
-
-/// Put Range: writes, or clears.
-pub(super) async fn put_range(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
-    let range = ask.range_to_change()?;
-    let writes = match ask.header("x-ms-write").map(str::to_ascii_lowercase).as_deref() {
-        Some("update") => true,
-        Some("clear") => false,
-        Some(_) => return Err(Failure::header("x-ms-write", "update, or clear")),
-        None => return Err(Failure::missing("x-ms-write")),
-    };
-    if writes && range.end - range.start != ask.body.len() as u64 {
-        return Err(Failure::header("x-ms-range", "as many bytes as the body has"));
+    let md5 = ask.checked_md5().await?;
+    let place = service.place(ask).await?;
+    let mut properties = SmbProperties::asked(service, ask, place.share, None)?;
+    let kept = Kept::asked(ask)?;
+    let made = Made::of(service, ask, &place, &properties).await?;
+    if !matches!(made, Made::New(_)) {
+        properties = properties.made_anew();
     }
-    let tree = service.tree(ask).await?;
-    let facts = with(&tree, &ask.target.path(), of_file(Access::Write), async |file| {
-        if range.end > file.facts_now().await?.end_of_file {
-            return Err(Failure::new(Code::InvalidRange, "The range ends behind the file."));
-        }
-        if writes {
-            file.write(range.start, ask.body.clone()).await?;
-            return Ok(());
-        }
-        clear(file, range.clone()).await
-    })
-    .await?;
-    Ok(of_facts(StatusCode::CREATED, &facts))
+    let is_new = matches!(made, Made::New(_));
+    made.fill(async |file| fill(file, length, &ask.body).await).await?;
+    if !is_new || kept != Kept::default() {
+        kept.replace(&place).await?;
+    }
+    properties.set_at(&place, false).await?;
+    let mut answer = changed(service, ask, StatusCode::CREATED, false).await?;
+    if let Some(md5) = md5 {
+        set(&mut answer, "content-md5", &md5);
+    }
+    Ok(answer)
 }
 
-async fn clear(file: &File, mut range: Range<u64>) -> Result<(), Failure> {
-    while !range.is_empty() {
-        let length = (range.end - range.start).min(ZEROS.len() as u64);
-        file.write(range.start, Bytes::from_static(&ZEROS[..length as usize])).await?;
-        range.start += length;
+async fn fill(file: &File, length: u64, body: &Bytes) -> Result<(), Failure> {
+    // What nobody has written takes no space, and is none of its ranges.
+    if length > body.len() as u64 {
+        file.make_sparse().await?;
+    }
+    file.set_length(length).await?;
+    if !body.is_empty() {
+        file.write(0, body.clone()).await?;
     }
     Ok(())
 }
 
-/// Set File Properties: the length.
-pub(super) async fn set_properties(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
-    let length = ask.number("x-ms-content-length")?;
-    let tree = service.tree(ask).await?;
-    let facts = with(&tree, &ask.target.path(), of_file(Access::Write), async |file| match length {
-        Some(length) if length > LENGTH_MAX => {
-            Err(Failure::new(Code::OutOfRangeInput, format!("A file has at most {LENGTH_MAX} bytes.")))
+/// A file that a request makes.
+pub(super) enum Made {
+    /// It was not there. Nobody else has it open before it is as asked for.
+    New(File),
+    /// It was there, and is empty now.
+    Anew(File),
+    /// The same, by the open of its lease.
+    Leased(File),
+}
+
+impl Made {
+    /// Makes it, or empties what is there, where who asks may do that.
+    pub(super) async fn of(
+        service: &Service,
+        ask: &Ask,
+        place: &Place,
+        properties: &SmbProperties,
+    ) -> Result<Made, Failure> {
+        if let Some(file) = lease::of_change(service, ask, place).await? {
+            if !ask.by.may_overwrite() {
+                return Err(Failure::new(Code::ResourceAlreadyExists, "The specified resource already exists."));
+            }
+            file.set_length(0).await?;
+            return Ok(Made::Leased(file));
         }
-        Some(length) => Ok(file.set_length(length).await?),
-        None => Ok(()),
-    })
-    .await?;
-    Ok(of_facts(StatusCode::OK, &facts))
+        let security = if properties.has_permission() { Security::Change } else { Security::Nothing };
+        let making = OpenOptions {
+            disposition: Disposition::Create,
+            sharing: Sharing::Nothing,
+            security,
+            ..of_file(Access::WriteAndDelete)
+        };
+        let emptying = OpenOptions { security, ..of_file(Access::Write) };
+        for _ in 0..RACES_MAX {
+            match place.open(making).await {
+                Ok(file) => {
+                    let set = properties.set_permission(&file).await;
+                    return match set {
+                        Ok(()) => Ok(Made::New(file)),
+                        Err(failure) => {
+                            undo(file).await;
+                            Err(failure)
+                        }
+                    };
+                }
+                Err(failure) if failure.code == Code::ResourceAlreadyExists && ask.by.may_overwrite() => {}
+                Err(failure) => return Err(failure),
+            }
+            match place.open(emptying).await {
+                Ok(file) => {
+                    if let Err(error) = file.set_length(0).await {
+                        let _ = file.close().await;
+                        return Err(error.into());
+                    }
+                    return Ok(Made::Anew(file));
+                }
+                Err(failure) if failure.code == Code::ResourceNotFound => {}
+                Err(failure) => return Err(read_only(place, failure).await),
+            }
+        }
+        Err(Failure::new(Code::SharingViolation, "Others make and delete the file at the same time; try again."))
+    }
+
+    /// Fills it. One that could not be filled and was not there before goes again.
+    pub(super) async fn fill(self, work: impl AsyncFnOnce(&File) -> Result<(), Failure>) -> Result<(), Failure> {
+        match self {
+            Made::Leased(file) => work(&file).await,
+            Made::Anew(file) => closing(file, work).await.map(drop),
+            Made::New(file) => match work(&file).await {
+                Ok(()) => Ok(file.close().await?),
+                Err(failure) => {
+                    undo(file).await;
+                    Err(failure)
+                }
+            },
+        }
+    }
+}
+
+async fn undo(file: File) {
+    let deleted = file.delete_on_close().await;
+    if let Err(error) = deleted.and(file.close().await) {
+        tracing::debug!(%error, "a file that could not be made for the REST interface is left");
+    }
+}
+
+/// What was refused because the file is read-only is told so.
+pub(super) async fn read_only(place: &Place, failure: Failure) -> Failure {
+    if !matches!(failure.code, Code::AuthorizationFailure | Code::CannotDeleteFileOrDirectory) {
+        return failure;
+    }
+    match place.tree.facts(&place.path).await {
+        Ok(facts) if facts.attributes.contains(FileAttributes::READONLY) => {
+            Failure::new(Code::ReadOnlyAttribute, "The specified resource is read-only and cannot be modified.")
+        }
+        Ok(_) | Err(_) => failure,
+    }
+}
+
+/// The length that a request gives a file.
+fn length(ask: &Ask) -> Result<Option<u64>, Failure> {
+    let length = ask.number("x-ms-content-length")?;
+    match length.filter(|length| *length > LENGTH_MAX) {
+        Some(_) => Err(Failure::new(Code::OutOfRangeInput, format!("A file has at most {LENGTH_MAX} bytes."))),
+        None => Ok(length),
+    }
+}
+
+/// Set File Properties: length, HTTP headers, attributes, times, permission. HTTP headers that are not named are gone then.
+pub(super) async fn set_properties(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
+    let length = length(ask)?;
+    let content = kept::content(ask)?;
+    let place = service.place(ask).await?;
+    let properties = SmbProperties::asked(service, ask, place.share, None)?;
+    let leased = lease::of_change(service, ask, &place).await?;
+    if let Some(length) = length {
+        match leased {
+            Some(file) => file.set_length(length).await?,
+            None => {
+                let resized = place.with(of_file(Access::Write), async |file| Ok(file.set_length(length).await?)).await;
+                if let Err(failure) = resized {
+                    return Err(read_only(&place, failure).await);
+                }
+            }
+        }
+    }
+    let known = Described::of(service, &place, false).await?.kept;
+    if known.content != content {
+        Kept::change(&place, |kept| kept.content = content).await?;
+    }
+    properties.set_at(&place, false).await?;
+    changed(service, ask, StatusCode::OK, false).await
+}
+
+/// Set File Metadata, and that of a directory: all of it.
+pub(super) async fn set_metadata(service: &Service, ask: &Ask, is_directory: bool) -> Result<Answer, Failure> {
+    let metadata = kept::metadata(&ask.headers)?;
+    let place = service.place(ask).await?;
+    lease::of_change(service, ask, &place).await?;
+    let known = Described::of(service, &place, is_directory).await?;
+    if known.kept.metadata != metadata {
+        let changing = Kept::change(&place, |kept| kept.metadata = metadata).await;
+        if let Err(failure) = changing {
+            return Err(read_only(&place, failure).await);
+        }
+    }
+    changed(service, ask, StatusCode::OK, is_directory).await
 }
 
 /// Get File Properties.
 pub(super) async fn properties(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
-    let tree = service.tree(ask).await?;
-    let facts = tree.facts(&ask.target.path()).await?;
-    if facts.is_directory() {
-        return Err(Failure::new(Code::ResourceTypeMismatch, "It is a directory."));
-    }
+    let place = service.place(ask).await?;
+    lease::check_read(service, ask, &place).await?;
+    let described = Described::of(service, &place, false).await?;
     // Its length is told, and nothing is sent: who asks wants the headers.
     let (_, pieces) = channel(1);
     let mut answer = empty(StatusCode::OK);
-    *answer.body_mut() = Piecewise::Sent { left: facts.end_of_file, pieces };
-    set_file(&mut answer, &facts);
+    *answer.body_mut() = Piecewise::Sent { left: described.facts.end_of_file, pieces };
+    tell(service, &place, &described, &mut answer, false);
     Ok(answer)
 }
 
 /// Get File.
 pub(super) async fn get(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
-    let tree = service.tree(ask).await?;
-    let file = tree.open(&ask.target.path(), of_file(Access::Read)).await?;
-    let facts = file.facts();
-    let range = match ask.range_of(facts.end_of_file) {
-        Ok(range) => range,
+    if ask.header("x-ms-structured-body").is_some() {
+        return Err(Failure::new(Code::UnsupportedHeader, "Bodies in segments (x-ms-structured-body) are not sent."));
+    }
+    let place = service.place(ask).await?;
+    lease::check_read(service, ask, &place).await?;
+    let file = place.open(OpenOptions { security: Security::Read, ..of_file(Access::Read) }).await?;
+    let begun = begin(service, ask, &place, &file).await;
+    let (answer, sent) = match begun {
+        Ok(begun) => begun,
         Err(failure) => {
             file.close().await?;
             return Err(failure);
         }
     };
-    let sent = range.clone().unwrap_or(0..facts.end_of_file);
+    let Some((range, sender)) = sent else {
+        file.close().await?;
+        return Ok(answer);
+    };
+    tokio::spawn(send(file, range, sender));
+    Ok(answer)
+}
+
+/// The head of an answer with a file's bytes, and what is to be sent behind it; nothing where the answer is whole.
+async fn begin(
+    service: &Service,
+    ask: &Ask,
+    place: &Place,
+    file: &File,
+) -> Result<(Answer, Option<(Range<u64>, Sender<Bytes>)>), Failure> {
+    let length = file.facts().end_of_file;
+    let range = ask.range_of(length)?;
+    let sent = range.clone().unwrap_or(0..length);
+    let wants_md5 = ask.is_true("x-ms-range-get-content-md5");
+    if wants_md5 && (range.is_none() || sent.end - sent.start > RANGE_WITH_MD5_MAX) {
+        return Err(Failure::header("x-ms-range-get-content-md5", "true for a range of 4 MiB at most"));
+    }
+    let described = Described::through(service, place, file).await?;
     let mut answer = empty(if range.is_some() { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK });
-    set_file(&mut answer, &facts);
+    tell(service, place, &described, &mut answer, range.is_some());
     if range.is_some() {
-        let text = format!("bytes {}-{}/{}", sent.start, sent.end - 1, facts.end_of_file);
+        let text = format!("bytes {}-{}/{length}", sent.start, sent.end - 1);
         set(&mut answer, CONTENT_RANGE.as_str(), &text);
+    }
+    if wants_md5 {
+        let (data, held) = read_all(service, file, sent).await?;
+        set(&mut answer, "content-md5", &checksum::md5(data.clone()).await?);
+        *answer.body_mut() = Piecewise::Whole(Some(data).filter(|data| !data.is_empty()));
+        // It is sent from where it lies; what it took is free for others once it is on its way.
+        drop(held);
+        return Ok((answer, None));
     }
     let (sender, pieces) = channel(PIECES_AHEAD);
     *answer.body_mut() = Piecewise::Sent { left: sent.end - sent.start, pieces };
-    tokio::spawn(send(file, sent, sender));
-    Ok(answer)
+    Ok((answer, Some((sent, sender))))
+}
+
+/// A range that is wanted whole, once there is room for it.
+pub(super) async fn read_all(
+    service: &Service,
+    file: &File,
+    mut range: Range<u64>,
+) -> Result<(Bytes, OwnedSemaphorePermit), Failure> {
+    let length = range.end - range.start;
+    let busy = |_| Failure::new(Code::ServerBusy, "The server holds as much as it may; try again.");
+    let wanted = u32::try_from(length).map_err(|_| Failure::new(Code::InvalidRange, "The range is too long."))?;
+    let held = service.files.room.clone().acquire_many_owned(wanted).await.map_err(|_| busy(()))?;
+    let mut data = Vec::with_capacity(length as usize);
+    while !range.is_empty() {
+        let piece = file.read(range.start, (range.end - range.start).min(PIECE_BYTES) as usize).await?;
+        if piece.is_empty() {
+            return Err(Failure::new(Code::InvalidRange, "The file has become shorter."));
+        }
+        range.start += piece.len() as u64;
+        data.extend_from_slice(&piece);
+    }
+    Ok((data.into(), held))
 }
 
 /// Sends a file's bytes as far as somebody takes them, and closes it.
@@ -162,50 +334,108 @@ async fn send(file: File, mut range: Range<u64>, to: Sender<Bytes>) {
 
 /// Delete File.
 pub(super) async fn delete(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
-    let tree = service.tree(ask).await?;
-    remove(&tree, &ask.target.path(), false).await?;
+    let place = service.place(ask).await?;
+    if let Some(file) = lease::of_change(service, ask, &place).await? {
+        file.delete_on_close().await?;
+        lease::forget(service, &place, &file);
+        file.close().await?;
+        return Ok(accepted());
+    }
+    remove(&place, false).await?;
     Ok(accepted())
 }
 
-/// Rename File and Rename Directory: the source is named by its whole URL.
-pub(super) async fn rename(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
-    let is_true = |name| ask.header(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
-    let from = ask.source.as_ref().filter(|from| from.account == ask.target.account && from.share == ask.target.share);
-    let from = from.ok_or_else(|| {
-        Failure::header("x-ms-file-rename-source", "the URL of a file or directory of the same share")
-    })?;
-    let replaces = is_true("x-ms-file-rename-replace-if-exists") && ask.by.may_overwrite();
-    let tree = service.tree(ask).await?;
-    tree.rename(&from.path(), &ask.target.path(), replaces).await?;
-    let facts = tree.facts(&ask.target.path()).await?;
-    Ok(of_facts(StatusCode::OK, &facts))
+/// Removes a directory, or a file, and nothing that is the other.
+pub(super) async fn remove(place: &Place, is_directory: bool) -> Result<(), Failure> {
+    let options = OpenOptions { directory: Some(is_directory), link_itself: true, ..of_file(Access::Delete) };
+    let removed = place.with(options, async |file| Ok(file.delete_on_close().await?)).await;
+    match removed {
+        Ok(_) => Ok(()),
+        Err(failure) => Err(read_only(place, failure).await),
+    }
 }
 
-/// How a file, and nothing else, is opened.
-fn of_file(access: Access) -> OpenOptions {
-    OpenOptions { access, directory: Some(false), ..OpenOptions::default() }
+/// Put Range: writes, or clears.
+pub(super) async fn put_range(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
+    let range = ask.range_to_change()?;
+    let writes = match ask.header("x-ms-write").map(str::to_ascii_lowercase).as_deref() {
+        Some("update") => true,
+        Some("clear") => false,
+        Some(_) => return Err(Failure::header("x-ms-write", "update, or clear")),
+        None => return Err(Failure::missing("x-ms-write")),
+    };
+    if writes && range.end - range.start != ask.body.len() as u64 {
+        return Err(Failure::header("x-ms-range", "as many bytes as the body has"));
+    }
+    if !writes && !ask.body.is_empty() {
+        return Err(Failure::header("Content-Length", "0 where a range is cleared"));
+    }
+    let md5 = ask.checked_md5().await?;
+    let mut answer = change_range(service, ask, range.end, async |file| match writes {
+        true => Ok(file.write(range.start, ask.body.clone()).await?),
+        false => Ok(file.zero(range.clone()).await?),
+    })
+    .await?;
+    if let Some(md5) = md5 {
+        set(&mut answer, "content-md5", &md5);
+    }
+    Ok(answer)
 }
 
-/// Opens a file, works with it, and closes it whatever came of that. Gives what the file is then.
-async fn with(
-    tree: &Tree,
-    path: &str,
-    options: OpenOptions,
+/// Changes a part of a file that ends at `end`, by the open of its lease where it has one.
+pub(super) async fn change_range(
+    service: &Service,
+    ask: &Ask,
+    end: u64,
     work: impl AsyncFnOnce(&File) -> Result<(), Failure>,
-) -> Result<Facts, Failure> {
-    let file = tree.open(path, options).await?;
-    let before = file.facts();
-    let done = work(&file).await;
-    let closed = file.close_and_look().await;
-    done?;
-    Ok(closed?.unwrap_or(before))
+) -> Result<Answer, Failure> {
+    let keeps_time = ask.keeps_written()?;
+    let place = service.place(ask).await?;
+    let work = async |file: &File| {
+        if end > file.facts_now().await?.end_of_file {
+            return Err(Failure::new(Code::InvalidRange, "The range ends behind the file."));
+        }
+        if !keeps_time {
+            return work(file).await;
+        }
+        file.set_basic(client::Basic { write: FREEZE, ..client::Basic::default() }).await?;
+        let done = work(file).await;
+        file.set_basic(client::Basic { write: THAW, ..client::Basic::default() }).await?;
+        done
+    };
+    let facts = match lease::of_change(service, ask, &place).await? {
+        Some(file) => {
+            work(&file).await?;
+            file.facts_now().await?
+        }
+        None => match place.open(of_file(Access::Write)).await {
+            Ok(file) => closing(file, work).await?.1,
+            Err(failure) => return Err(read_only(&place, failure).await),
+        },
+    };
+    Ok(of_facts(StatusCode::CREATED, &facts))
 }
 
-fn set_file(answer: &mut Answer, facts: &Facts) {
-    set_facts(answer, facts);
-    set(answer, ACCEPT_RANGES.as_str(), "bytes");
+/// Times that stop, or resume, the change of a time through an open (MS-FSCC 2.4.7).
+const FREEZE: client::FileTime = client::FileTime(u64::MAX);
+const THAW: client::FileTime = client::FileTime(u64::MAX - 1);
+
+impl Ask {
+    /// The time of the last write stays as it is.
+    fn keeps_written(&self) -> Result<bool, Failure> {
+        const NAME: &str = "x-ms-file-last-write-time";
+        match self.header(NAME).map(str::to_ascii_lowercase).as_deref() {
+            None | Some("now") => Ok(false),
+            Some("preserve") => Ok(true),
+            Some(_) => Err(Failure::header(NAME, "now, or preserve")),
+        }
+    }
+}
+
+fn tell(service: &Service, place: &Place, described: &Described, answer: &mut Answer, is_part: bool) {
     set(answer, CONTENT_TYPE.as_str(), "application/octet-stream");
+    described.tell(service, place, answer);
+    described.kept.tell(answer, is_part);
+    set(answer, ACCEPT_RANGES.as_str(), "bytes");
     set(answer, "x-ms-type", "File");
-    set(answer, "x-ms-lease-status", "unlocked");
-    set(answer, "x-ms-lease-state", "available");
 }

@@ -1,20 +1,32 @@
 //! What is done: the operations of the service ("File service REST API").
 
+mod checksum;
+mod copy;
 mod delegation;
+mod described;
 mod directory;
 mod file;
+mod handles;
+mod kept;
+mod lease;
+mod listing;
+mod opening;
 mod operation;
+mod permission;
 mod range;
+mod ranges;
+mod rename;
 mod service;
 mod share;
+mod smb_properties;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use client::Tree;
 use control::{KnownCatalog, Operations, ShareRecord};
 use hyper::StatusCode;
 use hyper::header::HeaderMap;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::answer::{Answer, empty};
 use crate::auth::Proven;
@@ -33,6 +45,24 @@ pub(crate) struct Service {
     pub(crate) catalog: KnownCatalog,
     pub(crate) operations: Operations,
     pub(crate) sessions: Sessions,
+    pub(crate) files: Files,
+}
+
+/// Bytes of files that are held at a time for being looked at whole.
+const ROOM_BYTES: usize = 32 << 20;
+
+/// What is known of files while the server runs.
+pub(crate) struct Files {
+    leases: lease::Leases,
+    permissions: permission::Permissions,
+    room: Arc<Semaphore>,
+}
+
+impl Default for Files {
+    fn default() -> Self {
+        let room = Arc::new(Semaphore::new(ROOM_BYTES));
+        Files { leases: lease::Leases::default(), permissions: permission::Permissions::default(), room }
+    }
 }
 
 /// A request that somebody has proved to be allowed.
@@ -63,6 +93,11 @@ impl Ask {
         self.header(name).map(number).transpose()
     }
 
+    /// Whether a header says `true`.
+    fn is_true(&self, name: &str) -> bool {
+        self.header(name).is_some_and(|value| value.eq_ignore_ascii_case("true"))
+    }
+
     /// How many entries a listing may have.
     fn results_max(&self, most: usize) -> Result<usize, Failure> {
         let Some(text) = self.query.get("maxresults") else { return Ok(most) };
@@ -78,6 +113,7 @@ impl Ask {
 impl Service {
     /// Does what is asked.
     pub(crate) async fn perform(self: Arc<Self>, ask: Ask) -> Result<Answer, Failure> {
+        check_dots(&ask)?;
         let done = match ask.operation {
             Operation::ListShares => service::list_shares(&self, &ask),
             Operation::GetServiceProperties => service::properties(&self, &ask),
@@ -87,18 +123,32 @@ impl Service {
 
             Operation::GetShareProperties => share::properties(&self, &ask),
 
+            Operation::CreatePermission => permission::create(&self, &ask),
+            Operation::GetPermission => permission::get(&self, &ask),
+
             Operation::CreateDirectory => directory::create(&self, &ask).await,
             Operation::GetDirectoryProperties => directory::properties(&self, &ask).await,
+            Operation::SetDirectoryProperties => directory::set_properties(&self, &ask).await,
+            Operation::SetDirectoryMetadata => file::set_metadata(&self, &ask, true).await,
             Operation::DeleteDirectory => directory::delete(&self, &ask).await,
-            Operation::ListDirectory => directory::list(&self, &ask).await,
+            Operation::ListDirectory => listing::list(&self, &ask).await,
 
             Operation::CreateFile => file::create(&self, &ask).await,
             Operation::GetFile => file::get(&self, &ask).await,
             Operation::GetFileProperties => file::properties(&self, &ask).await,
             Operation::SetFileProperties => file::set_properties(&self, &ask).await,
+            Operation::SetFileMetadata => file::set_metadata(&self, &ask, false).await,
             Operation::DeleteFile => file::delete(&self, &ask).await,
-            Operation::RenameDirectory | Operation::RenameFile => file::rename(&self, &ask).await,
+            Operation::RenameDirectory | Operation::RenameFile => rename::rename(&self, &ask).await,
+            Operation::LeaseFile => lease::lease(&self, &ask).await,
             Operation::PutRange => file::put_range(&self, &ask).await,
+            Operation::PutRangeFromUrl => copy::put_range(&self, &ask).await,
+            Operation::ListRanges => ranges::list(&self, &ask).await,
+            Operation::CopyFile => copy::copy(&self, &ask).await,
+            Operation::AbortCopy => copy::abort(&self, &ask).await,
+            Operation::ListHandles => handles::list(&self, &ask).await,
+            Operation::CloseHandles => handles::close(&self, &ask).await,
+            Operation::CreateSymbolicLink | Operation::GetSymbolicLink | Operation::CreateHardLink => Err(of_nfs()),
             other => Err(not_served(other)),
         };
         told(&ask, &done);
@@ -113,12 +163,16 @@ impl Service {
         let name = ask.target.share.as_deref().unwrap_or_default();
         self.catalog.share_of(ask.by.account(), name).ok_or_else(|| Failure::no_share(name))
     }
+}
 
-    /// The same, to work with its files.
-    async fn tree(&self, ask: &Ask) -> Result<Tree, Failure> {
-        let record = self.record(ask)?;
-        self.sessions.share(&ask.by, &record.name).await
+/// Names that end with a dot are none that SMB clients could use; the service leaves the dots out where nobody asks to keep them.
+fn check_dots(ask: &Ask) -> Result<(), Failure> {
+    let keeps = |target: &Target, header| target.is_trimmed && ask.is_true(header);
+    let of_source = ask.source.as_ref().is_some_and(|source| keeps(source, "x-ms-source-allow-trailing-dot"));
+    if !of_source && !keeps(&ask.target, "x-ms-allow-trailing-dot") {
+        return Ok(());
     }
+    Err(Failure::new(Code::InvalidResourceName, "Names that end with a dot are not served; leave the dot out."))
 }
 
 /// Tells who looks for a cause what was asked, by which client, and what it was answered.
@@ -133,6 +187,11 @@ fn told(ask: &Ask, done: &Result<Answer, Failure>) {
 /// An operation of the service that is not there.
 fn not_served(operation: Operation) -> Failure {
     Failure::new(Code::UnsupportedQueryParameter, format!("{operation:?} is not served here."))
+}
+
+/// Links are made and read by this interface on NFS shares alone, which there are none of.
+fn of_nfs() -> Failure {
+    Failure::new(Code::UnsupportedQueryParameter, "Links are of NFS shares, and this share is one of SMB.")
 }
 
 /// Done, with nothing to tell.

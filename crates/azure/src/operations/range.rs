@@ -29,7 +29,7 @@ impl Ask {
 }
 
 /// The first byte, and the last where it is named.
-fn parsed(text: &str) -> Result<(u64, Option<u64>), Failure> {
+pub(super) fn parsed(text: &str) -> Result<(u64, Option<u64>), Failure> {
     let wrong = || Failure::header("x-ms-range", "bytes=FIRST-LAST, or bytes=FIRST-");
     let (first, last) = text.strip_prefix("bytes=").and_then(|range| range.split_once('-')).ok_or_else(wrong)?;
     let number = |text: &str| text.parse::<u64>().map_err(|_| wrong());

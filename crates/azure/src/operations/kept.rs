@@ -1,0 +1,298 @@
+//! What the service knows of a file or directory and SMB does not: metadata, HTTP headers, and from where it was copied. It is kept in a stream of the file,
+//! so that it goes wherever the file goes.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use client::{Access, Disposition, File, OpenOptions, Sharing, Status, Tree};
+use hyper::header::{HeaderMap, HeaderValue};
+use serde::{Deserialize, Serialize};
+use tokio::time::sleep;
+
+use super::opening::{Place, open};
+use super::{Ask, checksum};
+use crate::answer::{Answer, set};
+use crate::failure::{Code, Failure};
+
+/// The stream.
+const STREAM: &str = ":azure.properties:$DATA";
+/// The most that is read and written of it.
+const STREAM_BYTES_MAX: usize = 64 << 10;
+/// The most of all names and values of metadata, as the service has it.
+const METADATA_BYTES_MAX: usize = 8 << 10;
+const METADATA: &str = "x-ms-meta-";
+/// How often a change waits for another one of the same file, and for how long each time.
+const TURNS_MAX: u32 = 100;
+const TURN: Duration = Duration::from_millis(20);
+
+/// What is kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct Kept {
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) metadata: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) content: BTreeMap<Content, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) copy: Option<Copied>,
+}
+
+/// The HTTP headers that a file may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Content {
+    Type,
+    Encoding,
+    Language,
+    Disposition,
+    CacheControl,
+    Md5,
+}
+
+impl Content {
+    pub(super) const ALL: [Content; 6] = [
+        Content::Type,
+        Content::Encoding,
+        Content::Language,
+        Content::Disposition,
+        Content::CacheControl,
+        Content::Md5,
+    ];
+
+    /// The header that sets it.
+    fn header(self) -> &'static str {
+        match self {
+            Content::Type => "x-ms-content-type",
+            Content::Encoding => "x-ms-content-encoding",
+            Content::Language => "x-ms-content-language",
+            Content::Disposition => "x-ms-content-disposition",
+            Content::CacheControl => "x-ms-cache-control",
+            Content::Md5 => "x-ms-content-md5",
+        }
+    }
+
+    /// The header that tells it.
+    fn told(self) -> &'static str {
+        match self {
+            Content::Type => "content-type",
+            Content::Encoding => "content-encoding",
+            Content::Language => "content-language",
+            Content::Disposition => "content-disposition",
+            Content::CacheControl => "cache-control",
+            Content::Md5 => "content-md5",
+        }
+    }
+}
+
+/// From where a file was copied, and how that went.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Copied {
+    pub(super) id: String,
+    pub(super) source: String,
+    /// Bytes.
+    pub(super) length: u64,
+    /// As HTTP has times.
+    pub(super) completed: String,
+}
+
+impl Kept {
+    /// What is kept of a file or directory; nothing where nothing was ever set, or an SMB client has written something else there.
+    pub(super) async fn of(place: &Place) -> Result<Kept, Failure> {
+        read_stream(&place.tree, &place.path).await
+    }
+
+    /// What a request sets of a new file.
+    pub(super) fn asked(ask: &Ask) -> Result<Kept, Failure> {
+        Ok(Kept { metadata: metadata(&ask.headers)?, content: content(ask)?, copy: None })
+    }
+
+    /// Changes it, one after the other.
+    pub(super) async fn change(place: &Place, change: impl FnOnce(&mut Kept)) -> Result<(), Failure> {
+        let stream = turn(place).await?;
+        let done = change_through(&stream, change).await;
+        let closed = stream.close().await;
+        done?;
+        Ok(closed?)
+    }
+
+    /// The same where it makes a difference: a file for which there is nothing to keep has no stream.
+    pub(super) async fn replace(self, place: &Place) -> Result<(), Failure> {
+        if self == Kept::of(place).await? {
+            return Ok(());
+        }
+        Kept::change(place, |kept| *kept = self).await
+    }
+
+    /// Tells it. A whole file has its MD5 under the name that HTTP has for it, a part in one of its own.
+    pub(super) fn tell(&self, answer: &mut Answer, is_part: bool) {
+        for (name, value) in &self.metadata {
+            set(answer, &format!("{METADATA}{name}"), value);
+        }
+        for (content, value) in &self.content {
+            let name = if *content == Content::Md5 && is_part { content.header() } else { content.told() };
+            set(answer, name, value);
+        }
+        if let Some(copy) = &self.copy {
+            set(answer, "x-ms-copy-id", &copy.id);
+            set(answer, "x-ms-copy-source", &copy.source);
+            set(answer, "x-ms-copy-status", "success");
+            set(answer, "x-ms-copy-progress", &format!("{0}/{0}", copy.length));
+            set(answer, "x-ms-copy-completion-time", &copy.completed);
+        }
+    }
+}
+
+async fn read_stream(tree: &Tree, path: &str) -> Result<Kept, Failure> {
+    let stream = match tree.open(&format!("{path}{STREAM}"), OpenOptions::default()).await {
+        Ok(stream) => stream,
+        Err(error) => {
+            return match error.status() {
+                // A file system may be unable to keep streams.
+                Some(Status::OBJECT_NAME_NOT_FOUND | Status::OBJECT_NAME_INVALID | Status::NOT_SUPPORTED) => {
+                    Ok(Kept::default())
+                }
+                _ => Err(error.into()),
+            };
+        }
+    };
+    let told = told(&stream).await;
+    let closed = stream.close().await;
+    let told = told?;
+    closed?;
+    Ok(told)
+}
+
+async fn told(stream: &File) -> Result<Kept, Failure> {
+    let bytes = stream.read(0, STREAM_BYTES_MAX).await?;
+    Ok(serde_json::from_slice(&bytes).unwrap_or_default())
+}
+
+/// The stream, opened so that nobody else writes it meanwhile.
+async fn turn(place: &Place) -> Result<File, Failure> {
+    let options = OpenOptions {
+        access: Access::Write,
+        disposition: Disposition::OpenOrCreate,
+        // Who may delete the file may delete its streams.
+        sharing: Sharing::ReadingAndDeleting,
+        ..OpenOptions::default()
+    };
+    let name = format!("{}{STREAM}", place.path);
+    for _ in 1..TURNS_MAX {
+        match open(&place.tree, &name, options).await {
+            Err(failure) if failure.code == Code::SharingViolation => sleep(TURN).await,
+            opened => return opened,
+        }
+    }
+    open(&place.tree, &name, options).await
+}
+
+async fn change_through(stream: &File, change: impl FnOnce(&mut Kept)) -> Result<(), Failure> {
+    let mut kept = told(stream).await?;
+    change(&mut kept);
+    let unwritable = |_| Failure::new(Code::InternalError, "The properties could not be written.");
+    let mut text = serde_json::to_vec(&kept).map_err(unwritable)?;
+    if text.len() > STREAM_BYTES_MAX {
+        return Err(too_large());
+    }
+    let length = text.len() as u64;
+    // Who reads meanwhile finds what was or what will be: spaces behind it mean nothing.
+    let before = (stream.facts().end_of_file as usize).min(STREAM_BYTES_MAX);
+    text.resize(text.len().max(before), b' ');
+    stream.write(0, text).await?;
+    Ok(stream.set_length(length).await?)
+}
+
+fn too_large() -> Failure {
+    Failure::new(Code::MetadataTooLarge, "Names and values of metadata have 8 KiB together at most.")
+}
+
+/// The metadata that a request brings.
+pub(super) fn metadata(headers: &HeaderMap) -> Result<BTreeMap<String, String>, Failure> {
+    let mut metadata = BTreeMap::<String, String>::new();
+    for (name, value) in headers {
+        let Some(name) = name.as_str().strip_prefix(METADATA) else { continue };
+        if name.is_empty() {
+            return Err(Failure::new(Code::EmptyMetadataKey, "A name of metadata is empty."));
+        }
+        if !is_identifier(name) {
+            let message = format!("{name:?} is no name of metadata: letters, digits and _, with no digit first.");
+            return Err(Failure::new(Code::InvalidMetadata, message));
+        }
+        let value = text(value).ok_or_else(|| Failure::new(Code::InvalidMetadata, "A value is no text in ASCII."))?;
+        // Headers of one name are one, with commas between their values.
+        let known = metadata.entry(name.to_owned()).or_default();
+        if !known.is_empty() {
+            known.push(',');
+        }
+        known.push_str(value);
+    }
+    if metadata.iter().map(|(name, value)| name.len() + value.len()).sum::<usize>() > METADATA_BYTES_MAX {
+        return Err(too_large());
+    }
+    Ok(metadata)
+}
+
+fn text(value: &HeaderValue) -> Option<&str> {
+    value.to_str().ok().map(str::trim)
+}
+
+/// What C# takes for an identifier, as far as a header's name can have it.
+fn is_identifier(name: &str) -> bool {
+    let is_part = |byte: u8| byte == b'_' || byte.is_ascii_alphanumeric();
+    name.bytes().all(is_part) && !name.starts_with(|first: char| first.is_ascii_digit())
+}
+
+/// The HTTP headers that a request sets; those that it leaves out there will be none of.
+pub(super) fn content(ask: &Ask) -> Result<BTreeMap<Content, String>, Failure> {
+    let mut content = BTreeMap::new();
+    for one in Content::ALL {
+        let Some(value) = ask.header(one.header()).filter(|value| !value.is_empty()) else { continue };
+        if one == Content::Md5 && checksum::md5_of_header(value).is_none() {
+            return Err(Failure::new(Code::InvalidMd5, "x-ms-content-md5 is no MD5 in Base64."));
+        }
+        content.insert(one, value.to_owned());
+    }
+    Ok(content)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.append(*name, HeaderValue::from_static(value));
+        }
+        headers
+    }
+
+    #[test]
+    fn metadata_are_headers_of_a_prefix() {
+        let found = metadata(&headers(&[("x-ms-meta-one", " 1 "), ("x-ms-meta-One", "2"), ("x-ms-date", "now")]));
+        assert_eq!(found.unwrap(), BTreeMap::from([("one".to_owned(), "1,2".to_owned())]));
+    }
+
+    #[test]
+    fn metadata_that_the_service_refuses_are_refused() {
+        let code = |pairs: &[(&'static str, &'static str)]| metadata(&headers(pairs)).unwrap_err().code;
+        assert_eq!(code(&[("x-ms-meta-", "x")]), Code::EmptyMetadataKey);
+        assert_eq!(code(&[("x-ms-meta-1a", "x")]), Code::InvalidMetadata);
+        assert_eq!(code(&[("x-ms-meta-a-b", "x")]), Code::InvalidMetadata);
+        let long = Box::leak("v".repeat(METADATA_BYTES_MAX).into_boxed_str());
+        assert_eq!(code(&[("x-ms-meta-a", long)]), Code::MetadataTooLarge);
+    }
+
+    #[test]
+    fn what_is_kept_is_text_that_anybody_can_read() {
+        let kept = Kept {
+            metadata: BTreeMap::from([("a".into(), "b".into())]),
+            content: BTreeMap::from([(Content::CacheControl, "no-cache".into())]),
+            copy: None,
+        };
+        let text = r#"{"metadata":{"a":"b"},"content":{"cache_control":"no-cache"}}"#;
+        assert_eq!(serde_json::to_string(&kept).unwrap(), text);
+        assert_eq!(serde_json::from_str::<Kept>(&format!("{text}   ")).unwrap(), kept);
+        assert_eq!(serde_json::to_string(&Kept::default()).unwrap(), "{}");
+    }
+}

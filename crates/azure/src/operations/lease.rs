@@ -1,0 +1,345 @@
+//! Leases of files: who has one has the file to itself for writing and deleting. It is an open that this interface holds and shares for reading alone, so
+//! that SMB clients are kept out as others who ask here are. Leases end with the server.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+
+use client::{Access, File, OnDiskId, OpenOptions, Sharing, Status};
+use hyper::StatusCode;
+use parking_lot::Mutex;
+use secure::random;
+
+use super::opening::{Place, of_file};
+use super::{Ask, Service};
+use crate::answer::{Answer, empty, set, set_facts};
+use crate::failure::{Code, Failure};
+
+const ID: &str = "x-ms-lease-id";
+const PROPOSED: &str = "x-ms-proposed-lease-id";
+/// Leases of one share.
+const LEASES_MAX: usize = 1000;
+/// Hexadecimal digits of a lease's id.
+const DIGITS: usize = 32;
+
+/// The leases there are, by share and file.
+#[derive(Default)]
+pub(crate) struct Leases(Mutex<HashMap<i64, HashMap<FileNumber, Lease>>>);
+
+/// A file by its numbers, whatever its name is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct FileNumber {
+    volume: u64,
+    file: u64,
+}
+
+struct Lease {
+    id: String,
+    /// None where it was broken.
+    file: Option<File>,
+}
+
+impl From<OnDiskId> for FileNumber {
+    fn from(id: OnDiskId) -> Self {
+        FileNumber { volume: id.volume_id, file: id.disk_file_id }
+    }
+}
+
+impl Leases {
+    fn has_any(&self, share: i64) -> bool {
+        self.0.lock().get(&share).is_some_and(|leases| !leases.is_empty())
+    }
+
+    /// Looks at the lease of a file, if there is one.
+    fn with<T>(&self, share: i64, file: FileNumber, look: impl FnOnce(Option<&mut Lease>) -> T) -> T {
+        let mut leases = self.0.lock();
+        let of_share = leases.entry(share).or_default();
+        // An open that its session has lost protects nothing any more.
+        if of_share.get(&file).is_some_and(|lease| lease.file.as_ref().is_some_and(|file| !file.is_open())) {
+            of_share.remove(&file);
+        }
+        let seen = look(of_share.get_mut(&file));
+        if of_share.is_empty() {
+            leases.remove(&share);
+        }
+        seen
+    }
+
+    fn remove(&self, share: i64, file: FileNumber) -> Option<File> {
+        let mut leases = self.0.lock();
+        let of_share = leases.get_mut(&share)?;
+        let lease = of_share.remove(&file);
+        if of_share.is_empty() {
+            leases.remove(&share);
+        }
+        lease?.file
+    }
+
+    fn add(&self, share: i64, file: FileNumber, lease: Lease) -> Result<(), File> {
+        let mut leases = self.0.lock();
+        let of_share = leases.entry(share).or_default();
+        if of_share.len() >= LEASES_MAX {
+            // Those that were broken are remembered as long as there is room.
+            of_share.retain(|_, lease| lease.file.as_ref().is_some_and(File::is_open));
+        }
+        if of_share.len() >= LEASES_MAX && !of_share.contains_key(&file) {
+            return lease.file.map_or(Ok(()), Err);
+        }
+        of_share.insert(file, lease);
+        Ok(())
+    }
+}
+
+/// The headers that tell whether a file is leased.
+pub(super) fn tell(service: &Service, place: &Place, id: Option<OnDiskId>, answer: &mut Answer) {
+    let told = id
+        .filter(|_| service.files.leases.has_any(place.share))
+        .map(|id| service.files.leases.with(place.share, id.into(), |lease| lease.map(|lease| lease.file.is_some())));
+    let (state, status) = match told.flatten() {
+        Some(true) => ("leased", "locked"),
+        Some(false) => ("broken", "unlocked"),
+        None => ("available", "unlocked"),
+    };
+    set(answer, "x-ms-lease-state", state);
+    set(answer, "x-ms-lease-status", status);
+    if state == "leased" {
+        set(answer, "x-ms-lease-duration", "infinite");
+    }
+}
+
+/// The open of the file's lease, where it is leased to who asks. Fails where it is leased to somebody else, or not and a lease is named.
+pub(super) async fn of_change(service: &Service, ask: &Ask, place: &Place) -> Result<Option<File>, Failure> {
+    by_header(service, ask.header(ID), place).await
+}
+
+/// The same for what a header of that name says of a file.
+pub(super) async fn by_header(service: &Service, given: Option<&str>, place: &Place) -> Result<Option<File>, Failure> {
+    if given.is_none() && !service.files.leases.has_any(place.share) {
+        return Ok(None);
+    }
+    let given = given.map(|text| id_of(ID, text)).transpose()?;
+    let id = match place.tree.facts_and_id(&place.path).await {
+        Ok((_, Some(id))) => id,
+        Err(error) if given.is_none() && is_missing(&error) => return Ok(None),
+        Ok((_, None)) => return given.map_or(Ok(None), |_| Err(not_present())),
+        Err(error) => return Err(error.into()),
+    };
+    service.files.leases.with(place.share, id.into(), |lease| {
+        match (lease.map(|lease| (lease.id.clone(), lease.file.clone())), given) {
+            (Some((id, Some(file))), Some(given)) if id == given => Ok(Some(file)),
+            (Some((_, Some(_))), Some(_)) => Err(Failure::new(
+                Code::LeaseIdMismatchWithFileOperation,
+                "The lease ID specified did not match the lease ID for the file.",
+            )),
+            (Some((_, Some(_))), None) => Err(Failure::new(
+                Code::LeaseIdMissing,
+                "There is currently a lease on the file and no lease ID was specified in the request.",
+            )),
+            (Some((id, None)), Some(given)) if id == given => {
+                Err(Failure::new(Code::LeaseLost, "A lease ID was specified, but the lease for the file was broken."))
+            }
+            (Some((_, None)) | None, Some(_)) => Err(not_present()),
+            (Some((_, None)) | None, None) => Ok(None),
+        }
+    })
+}
+
+/// A lease goes with its file; others may have the name then.
+pub(super) fn forget(service: &Service, place: &Place, file: &File) {
+    if let Some(id) = file.id() {
+        drop(service.files.leases.remove(place.share, id.into()));
+    }
+}
+
+/// Fails where a reader names a lease that is not the file's.
+pub(super) async fn check_read(service: &Service, ask: &Ask, place: &Place) -> Result<(), Failure> {
+    if ask.header(ID).is_none() {
+        return Ok(());
+    }
+    of_change(service, ask, place).await.map(drop)
+}
+
+fn is_missing(error: &client::Error) -> bool {
+    matches!(error.status(), Some(Status::OBJECT_NAME_NOT_FOUND | Status::OBJECT_PATH_NOT_FOUND))
+}
+
+fn not_present() -> Failure {
+    Failure::new(Code::LeaseNotPresentWithFileOperation, "There is currently no lease on the file.")
+}
+
+/// Lease File.
+pub(super) async fn lease(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
+    let place = service.place(ask).await?;
+    let action = ask.header("x-ms-lease-action").map(str::to_ascii_lowercase);
+    let given = ask.header(ID).map(|text| id_of(ID, text)).transpose()?;
+    let proposed = ask.header(PROPOSED).map(|text| id_of(PROPOSED, text)).transpose()?;
+    let needed = |id: Option<String>, name| id.ok_or_else(|| Failure::missing(name));
+    match action.as_deref() {
+        Some("acquire") => acquire(service, ask, &place, proposed).await,
+        Some("change") => change(service, &place, &needed(given, ID)?, needed(proposed, PROPOSED)?).await,
+        Some("release") => release(service, &place, &needed(given, ID)?).await,
+        Some("break") => end(service, &place, given).await,
+        Some(_) => Err(Failure::header("x-ms-lease-action", "acquire, change, release, or break")),
+        None => Err(Failure::missing("x-ms-lease-action")),
+    }
+}
+
+async fn acquire(service: &Service, ask: &Ask, place: &Place, proposed: Option<String>) -> Result<Answer, Failure> {
+    if ask.header("x-ms-lease-duration").is_some_and(|text| text != "-1") {
+        return Err(Failure::header("x-ms-lease-duration", "-1: leases of files have no end"));
+    }
+    let number = number_of(place).await?;
+    let leased = |id: &Option<String>| {
+        service.files.leases.with(place.share, number, |lease| match lease {
+            Some(lease) if lease.file.is_some() => Some(id.as_ref() == Some(&lease.id)),
+            Some(_) | None => None,
+        })
+    };
+    match leased(&proposed) {
+        Some(true) => return answer(service, place, StatusCode::CREATED, proposed).await,
+        Some(false) => return Err(already()),
+        None => {}
+    }
+    let options = OpenOptions { sharing: Sharing::Reading, ..of_file(Access::WriteAndDelete) };
+    let file = match place.open(options).await {
+        Ok(file) => file,
+        // Another request was faster.
+        Err(failure) if failure.code == Code::SharingViolation && leased(&proposed).is_some() => return Err(already()),
+        Err(failure) => return Err(failure),
+    };
+    let number = file.id().map_or(number, Into::into);
+    let id = match proposed {
+        Some(id) => id,
+        None => new_id()?,
+    };
+    let lease = Lease { id: id.clone(), file: Some(file) };
+    if let Err(file) = service.files.leases.add(place.share, number, lease) {
+        file.close().await?;
+        return Err(Failure::new(Code::HandleLimitExceeded, format!("A share has {LEASES_MAX} leases at most.")));
+    }
+    answer(service, place, StatusCode::CREATED, Some(id)).await
+}
+
+async fn change(service: &Service, place: &Place, given: &str, proposed: String) -> Result<Answer, Failure> {
+    let number = number_of(place).await?;
+    service.files.leases.with(place.share, number, |lease| match lease {
+        Some(lease) if lease.file.is_none() => Err(absent()),
+        Some(lease) if lease.id == given || lease.id == proposed => {
+            lease.id.clone_from(&proposed);
+            Ok(())
+        }
+        Some(_) => Err(mismatch()),
+        None => Err(absent()),
+    })?;
+    answer(service, place, StatusCode::OK, Some(proposed)).await
+}
+
+async fn release(service: &Service, place: &Place, given: &str) -> Result<Answer, Failure> {
+    let number = number_of(place).await?;
+    service.files.leases.with(place.share, number, |lease| match lease {
+        Some(lease) if lease.id == given => Ok(()),
+        Some(_) => Err(mismatch()),
+        None => Err(absent()),
+    })?;
+    if let Some(file) = service.files.leases.remove(place.share, number) {
+        file.close().await?;
+    }
+    answer(service, place, StatusCode::OK, None).await
+}
+
+/// Break: a lease of a file has no time left, so that it ends at once.
+async fn end(service: &Service, place: &Place, given: Option<String>) -> Result<Answer, Failure> {
+    let number = number_of(place).await?;
+    let file = service.files.leases.with(place.share, number, |lease| match lease {
+        Some(lease) if given.as_ref().is_none_or(|given| *given == lease.id) => Ok(lease.file.take()),
+        Some(_) => Err(mismatch()),
+        None => Err(absent()),
+    })?;
+    if let Some(file) = file {
+        file.close().await?;
+    }
+    let mut answer = answer(service, place, StatusCode::ACCEPTED, None).await?;
+    set(&mut answer, "x-ms-lease-time", "0");
+    Ok(answer)
+}
+
+async fn number_of(place: &Place) -> Result<FileNumber, Failure> {
+    let (facts, id) = place.tree.facts_and_id(&place.path).await?;
+    if facts.is_directory() {
+        return Err(Failure::new(Code::ResourceTypeMismatch, "It is a directory; files have leases."));
+    }
+    id.map(Into::into).ok_or_else(|| Failure::new(Code::InternalError, "The file has no number."))
+}
+
+async fn answer(_: &Service, place: &Place, status: StatusCode, id: Option<String>) -> Result<Answer, Failure> {
+    let facts = place.tree.facts(&place.path).await?;
+    let mut answer = empty(status);
+    set_facts(&mut answer, &facts);
+    if let Some(id) = id {
+        set(&mut answer, ID, &id);
+    }
+    Ok(answer)
+}
+
+fn already() -> Failure {
+    Failure::new(Code::LeaseAlreadyPresent, "There is already a lease present.")
+}
+
+fn absent() -> Failure {
+    Failure::new(Code::LeaseNotPresentWithLeaseOperation, "There is currently no lease on the file.")
+}
+
+fn mismatch() -> Failure {
+    let message = "The lease ID specified did not match the lease ID for the file.";
+    Failure::new(Code::LeaseIdMismatchWithLeaseOperation, message)
+}
+
+/// An id as it is kept and told. It may come in any of the forms that .NET reads a GUID in.
+fn id_of(name: &str, text: &str) -> Result<String, Failure> {
+    let digits: String = text.trim().chars().filter(|character| !"-{}()".contains(*character)).collect();
+    let is_guid = digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if !is_guid || text.len() > DIGITS + 6 {
+        return Err(Failure::header(name, "a GUID"));
+    }
+    Ok(hyphenated(&digits.to_ascii_lowercase()))
+}
+
+fn hyphenated(digits: &str) -> String {
+    let parts = [0..8, 8..12, 12..16, 16..20, 20..DIGITS];
+    parts.map(|part| digits.get(part).unwrap_or_default()).join("-")
+}
+
+/// An id that nobody guesses.
+pub(super) fn new_id() -> Result<String, Failure> {
+    let mut bytes = [0; DIGITS / 2];
+    random(&mut bytes).map_err(|_| Failure::new(Code::InternalError, "This machine gave no randomness."))?;
+    let mut digits = String::new();
+    for byte in bytes {
+        // Writing to a string does not fail.
+        let _ = write!(digits, "{byte:02x}");
+    }
+    Ok(hyphenated(&digits))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_guids_in_any_form() {
+        let wanted = "01234567-89ab-cdef-0123-456789abcdef";
+        for text in [
+            wanted,
+            "0123456789ABCDEF0123456789abcdef",
+            "{01234567-89AB-CDEF-0123-456789ABCDEF}",
+            "(01234567-89ab-cdef-0123-456789abcdef)",
+        ] {
+            assert_eq!(id_of(ID, text).as_deref(), Ok(wanted), "{text}");
+        }
+        for text in ["", "1", "0123456789abcdef0123456789abcdeg", "0123456789abcdef0123456789abcdef0", &"-".repeat(99)]
+        {
+            assert_eq!(id_of(ID, text).map_err(|failure| failure.code), Err(Code::InvalidHeaderValue), "{text}");
+        }
+        let new = new_id().unwrap();
+        assert_eq!(id_of(ID, &new), Ok(new));
+    }
+}

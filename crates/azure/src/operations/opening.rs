@@ -1,0 +1,90 @@
+//! How files are opened for a request: with a bound on how long SMB clients may take to give up what they cache, and closed whatever comes of it.
+
+use std::time::Duration;
+
+use client::{Access, Facts, File, OpenOptions, Tree};
+use tokio::time::timeout;
+
+use super::{Ask, Service};
+use crate::failure::{Code, Failure};
+
+/// How long a request waits for SMB clients to give up what they cache of a file. They may take longer, and the next request finds it done.
+const FLUSH_WITHIN: Duration = Duration::from_secs(20);
+
+/// A file or directory that a request names.
+pub(super) struct Place {
+    pub(super) tree: Tree,
+    /// The number of the share.
+    pub(super) share: i64,
+    /// As SMB has it.
+    pub(super) path: String,
+}
+
+impl Service {
+    /// Where that is what a request names.
+    pub(super) async fn place(&self, ask: &Ask) -> Result<Place, Failure> {
+        let record = self.record(ask)?;
+        let tree = self.sessions.share(&ask.by, &record.name).await?;
+        Ok(Place { tree, share: record.id, path: ask.target.path() })
+    }
+}
+
+impl Place {
+    /// Opens it.
+    pub(super) async fn open(&self, options: OpenOptions) -> Result<File, Failure> {
+        open(&self.tree, &self.path, options).await
+    }
+
+    /// Opens it, works with it, and closes it whatever came of that. Gives what it is then.
+    pub(super) async fn with<T>(
+        &self,
+        options: OpenOptions,
+        work: impl AsyncFnOnce(&File) -> Result<T, Failure>,
+    ) -> Result<(T, Facts), Failure> {
+        closing(self.open(options).await?, work).await
+    }
+}
+
+/// Works with a file, and closes it whatever came of that. Gives what it is then.
+pub(super) async fn closing<T>(
+    file: File,
+    work: impl AsyncFnOnce(&File) -> Result<T, Failure>,
+) -> Result<(T, Facts), Failure> {
+    let before = file.facts();
+    let done = work(&file).await;
+    let closed = file.close_and_look().await;
+    let done = done?;
+    Ok((done, closed?.unwrap_or(before)))
+}
+
+/// Opens a name.
+pub(super) async fn open(tree: &Tree, path: &str, options: OpenOptions) -> Result<File, Failure> {
+    let (tree, path) = (tree.clone(), path.to_owned());
+    let mut opening = tokio::spawn(async move { tree.open(&path, options).await });
+    match timeout(FLUSH_WITHIN, &mut opening).await {
+        Ok(Ok(opened)) => Ok(opened?),
+        Ok(Err(_)) => Err(Failure::new(Code::InternalError, "The file could not be opened.")),
+        Err(_) => {
+            // What is opened late is closed at once.
+            tokio::spawn(async move {
+                if let Ok(Ok(file)) = opening.await {
+                    let _ = file.close().await;
+                }
+            });
+            Err(Failure::new(
+                Code::ClientCacheFlushDelay,
+                "An SMB client has the file cached and has not given that up in time; try again.",
+            ))
+        }
+    }
+}
+
+/// How a file, and nothing else, is opened.
+pub(super) fn of_file(access: Access) -> OpenOptions {
+    OpenOptions { access, directory: Some(false), wants_id: true, ..OpenOptions::default() }
+}
+
+/// How a directory, and nothing else, is opened.
+pub(super) fn of_directory(access: Access) -> OpenOptions {
+    OpenOptions { directory: Some(true), ..of_file(access) }
+}

@@ -1,0 +1,221 @@
+//! Who may do what with a file: in SDDL or as bytes, by itself or by the key of a share's list.
+
+use std::collections::{HashMap, VecDeque};
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
+use client::{Control, File, SecurityDescriptor, SecurityInformation};
+use hyper::StatusCode;
+use parking_lot::Mutex;
+use secure::hmac_sha256;
+use serde::{Deserialize, Serialize};
+
+use super::smb_properties::parts;
+use super::{Ask, Service};
+use crate::answer::{Answer, empty, set as set_header, with_body};
+use crate::failure::{Code, Failure};
+
+/// The parts of a descriptor that are told.
+pub(super) const TOLD: SecurityInformation =
+    SecurityInformation::OWNER.union(SecurityInformation::GROUP).union(SecurityInformation::DACL);
+/// Bytes of a permission in a header, as the service has it.
+const HEADER_BYTES_MAX: usize = 8 << 10;
+/// Permissions that are remembered of a share, and bytes of one of them.
+const KEYS_MAX: usize = 1024;
+const DESCRIPTOR_BYTES_MAX: usize = 16 << 10;
+const PERMISSION: &str = "x-ms-file-permission";
+const KEY: &str = "x-ms-file-permission-key";
+const FORMAT: &str = "x-ms-file-permission-format";
+
+/// The permissions of each share that there are keys for: those that were made, and those that files were told to have lately.
+#[derive(Default)]
+pub(crate) struct Permissions(Mutex<HashMap<i64, OfShare>>);
+
+#[derive(Default)]
+struct OfShare {
+    known: HashMap<String, Bytes>,
+    /// The oldest first.
+    order: VecDeque<String>,
+}
+
+impl Permissions {
+    /// Remembers a descriptor; gives its key.
+    pub(super) fn remember(&self, share: i64, descriptor: &SecurityDescriptor) -> Option<String> {
+        let bytes = descriptor.encode().filter(|bytes| bytes.len() <= DESCRIPTOR_BYTES_MAX)?;
+        let key = key_of(&bytes);
+        let mut shares = self.0.lock();
+        let of_share = shares.entry(share).or_default();
+        if of_share.known.insert(key.clone(), bytes.into()).is_none() {
+            of_share.order.push_back(key.clone());
+            if of_share.order.len() > KEYS_MAX
+                && let Some(oldest) = of_share.order.pop_front()
+            {
+                of_share.known.remove(&oldest);
+            }
+        }
+        Some(key)
+    }
+
+    fn find(&self, share: i64, key: &str) -> Result<SecurityDescriptor, Failure> {
+        let unknown = || Failure::new(Code::FileInvalidPermissionKey, "The share has no permission of that key.");
+        let bytes = self.0.lock().get(&share).and_then(|of_share| of_share.known.get(key)).cloned();
+        SecurityDescriptor::decode(&bytes.ok_or_else(unknown)?).map_err(|_| unknown())
+    }
+}
+
+/// Two numbers, as the service's keys look. Nobody finds another descriptor with the same.
+fn key_of(bytes: &[u8]) -> String {
+    let mac = hmac_sha256(b"multilane rest permission", bytes);
+    let number = |at: usize| mac[at..at + 8].iter().fold(0u64, |number, byte| number << 8 | u64::from(*byte));
+    format!("{}*{}", number(0), number(8))
+}
+
+/// How permissions are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Sddl,
+    Binary,
+}
+
+impl Format {
+    fn named(name: Option<&str>) -> Result<Self, Failure> {
+        match name.map(str::to_ascii_lowercase).as_deref() {
+            None | Some("sddl") => Ok(Format::Sddl),
+            Some("binary") => Ok(Format::Binary),
+            Some(_) => Err(Failure::header(FORMAT, "sddl, or binary")),
+        }
+    }
+
+    fn read(self, text: &str) -> Result<SecurityDescriptor, Failure> {
+        let wrong = |why: &str| Failure::new(Code::FileInvalidPermission, format!("The permission is invalid: {why}."));
+        let mut descriptor = match self {
+            Format::Sddl => SecurityDescriptor::from_sddl(text).map_err(|cause| wrong(cause.0))?,
+            Format::Binary => {
+                let bytes = BASE64_STANDARD.decode(text.trim()).map_err(|_| wrong("it is no Base64"))?;
+                SecurityDescriptor::decode(&bytes).map_err(|cause| wrong(cause.0))?
+            }
+        };
+        if descriptor.sacl.take().is_some_and(|list| !list.aces.is_empty()) {
+            return Err(wrong("this interface sets no list of what is audited (S:)"));
+        }
+        descriptor.control = descriptor.control.without(Control::SACL_PRESENT | Control::SACL_PROTECTED);
+        if parts(&descriptor) == SecurityInformation::NONE {
+            return Err(wrong("it has neither owner, group nor DACL"));
+        }
+        descriptor.control = descriptor.control.without(Control::DACL_AUTO_INHERIT_REQ);
+        Ok(descriptor)
+    }
+
+    fn write(self, descriptor: &SecurityDescriptor) -> Result<String, Failure> {
+        let written = match self {
+            Format::Sddl => descriptor.to_sddl(),
+            Format::Binary => descriptor.encode().map(|bytes| BASE64_STANDARD.encode(bytes)),
+        };
+        let custom = || {
+            let message = "The permission has an entry that SDDL cannot say here; ask for it in binary.";
+            Failure::new(Code::CannotConvertToSddlDueToCustomAce, message)
+        };
+        written.ok_or_else(custom)
+    }
+}
+
+/// The permission that a request sets, if any.
+pub(super) fn asked(service: &Service, ask: &Ask, share: i64) -> Result<Option<SecurityDescriptor>, Failure> {
+    let format = Format::named(ask.header(FORMAT))?;
+    let is_left = |text: &&str| !text.eq_ignore_ascii_case("inherit") && !text.eq_ignore_ascii_case("preserve");
+    let (permission, key) = (ask.header(PERMISSION).filter(is_left), ask.header(KEY).filter(is_left));
+    match (permission, key) {
+        (None, None) => Ok(None),
+        (Some(_), Some(_)) => Err(Failure::header(KEY, "none where x-ms-file-permission is given")),
+        (Some(text), None) if text.len() > HEADER_BYTES_MAX => {
+            let message = "A permission in a header has 8 KiB at most; make one of the share, and name its key.";
+            Err(Failure::new(Code::FileInvalidPermission, message))
+        }
+        (Some(text), None) => format.read(text).map(Some),
+        (None, Some(key)) => service.files.permissions.find(share, key).map(Some),
+    }
+}
+
+/// Sets those parts of a descriptor that there are.
+pub(super) async fn set(file: &File, descriptor: &SecurityDescriptor) -> Result<(), Failure> {
+    let mut descriptor = descriptor.clone();
+    // SMB keeps what says that entries were inherited only where that is asked for.
+    if descriptor.control.contains(Control::DACL_AUTO_INHERITED) {
+        descriptor.control |= Control::DACL_AUTO_INHERIT_REQ;
+    }
+    Ok(file.set_descriptor(&descriptor, parts(&descriptor)).await?)
+}
+
+#[derive(Serialize, Deserialize)]
+struct Body {
+    permission: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    format: Option<String>,
+}
+
+/// Create Permission.
+pub(super) fn create(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
+    let share = service.record(ask)?.id;
+    let wrong = |_| Failure::new(Code::InvalidJsonDocument, "The body is not {\"permission\": SDDL} in JSON.");
+    let body: Body = serde_json::from_slice(&ask.body).map_err(wrong)?;
+    let descriptor = Format::named(body.format.as_deref().or_else(|| ask.header(FORMAT)))?.read(&body.permission)?;
+    let too_long = || Failure::new(Code::FileInvalidPermission, "A permission has 16 KiB as bytes at most.");
+    let key = service.files.permissions.remember(share, &descriptor).ok_or_else(too_long)?;
+    let mut answer = empty(StatusCode::CREATED);
+    set_header(&mut answer, KEY, &key);
+    Ok(answer)
+}
+
+/// Get Permission.
+pub(super) fn get(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
+    let share = service.record(ask)?.id;
+    let key = ask.header(KEY).ok_or_else(|| Failure::missing(KEY))?;
+    let name = ask.header(FORMAT);
+    let permission = Format::named(name)?.write(&service.files.permissions.find(share, key)?)?;
+    let unwritable = |_| Failure::new(Code::InternalError, "The answer could not be written.");
+    let body = Body { permission, format: name.map(str::to_owned) };
+    let mut answer = with_body(StatusCode::OK, serde_json::to_vec(&body).map_err(unwritable)?.into());
+    set_header(&mut answer, "content-type", "application/json");
+    Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SDDL: &str = "O:SYG:BAD:AI(A;;FA;;;BA)(A;ID;FR;;;WD)";
+
+    #[test]
+    fn a_permission_comes_back_in_both_formats() {
+        let descriptor = Format::Sddl.read(&format!("{SDDL}S:NO_ACCESS_CONTROL")).unwrap();
+        assert_eq!(Format::Sddl.write(&descriptor).unwrap(), SDDL);
+        let binary = Format::Binary.write(&descriptor).unwrap();
+        assert_eq!(Format::Sddl.write(&Format::Binary.read(&binary).unwrap()).unwrap(), SDDL);
+    }
+
+    #[test]
+    fn what_is_no_permission_is_refused() {
+        for text in ["", "nonsense", "S:(AU;FA;GR;;;WD)", "O:BAS:(AU;FA;GR;;;WD)", "O:DA"] {
+            assert_eq!(Format::Sddl.read(text).unwrap_err().code, Code::FileInvalidPermission, "{text}");
+        }
+        for text in ["AAAA", "no!", ""] {
+            assert_eq!(Format::Binary.read(text).unwrap_err().code, Code::FileInvalidPermission, "{text}");
+        }
+    }
+
+    #[test]
+    fn keys_are_of_one_share_and_the_oldest_are_forgotten() {
+        let permissions = Permissions::default();
+        let of = |number: usize| SecurityDescriptor::from_sddl(&format!("O:S-1-5-21-{number}")).unwrap();
+        let first = permissions.remember(1, &of(0)).unwrap();
+        assert_eq!(permissions.remember(1, &of(0)).as_deref(), Some(&*first), "the same has the same key");
+        assert_eq!(permissions.find(1, &first), Ok(SecurityDescriptor::decode(&of(0).encode().unwrap()).unwrap()));
+        assert_eq!(permissions.find(2, &first).unwrap_err().code, Code::FileInvalidPermissionKey);
+        for number in 1..=KEYS_MAX {
+            permissions.remember(1, &of(number)).unwrap();
+        }
+        assert!(permissions.find(1, &first).is_err());
+        assert_eq!(permissions.0.lock()[&1].known.len(), KEYS_MAX);
+    }
+}

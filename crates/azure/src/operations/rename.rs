@@ -1,0 +1,98 @@
+//! Rename File and Rename Directory.
+
+use client::{Access, Basic, FileAttributes, OpenOptions};
+use hyper::StatusCode;
+
+use super::described::changed;
+use super::file::read_only;
+use super::kept::{Content, Kept};
+use super::opening::{Place, closing, of_file};
+use super::smb_properties::SmbProperties;
+use super::{Ask, Operation, Service, lease};
+use crate::answer::Answer;
+use crate::failure::{Code, Failure};
+
+/// Renames within the share, over a file that has the name where that is asked for, and gives it the properties that the request names.
+pub(super) async fn rename(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
+    let is_directory = ask.operation == Operation::RenameDirectory;
+    let from = ask.source.as_ref().filter(|from| from.account == ask.target.account && from.share == ask.target.share);
+    let wrong = || Failure::header("x-ms-file-rename-source", "the URL of a file or directory of the same share");
+    let from = from.ok_or_else(wrong)?;
+    if ask.target.names.is_empty() {
+        return Err(Failure::new(Code::InvalidUri, "A share's root cannot be renamed over."));
+    }
+    let to = service.place(ask).await?;
+    let source = Place { tree: to.tree.clone(), share: to.share, path: from.path() };
+    let properties = SmbProperties::asked(service, ask, to.share, None)?;
+    let kept = Kept::asked(ask)?;
+    let replaces = ask.is_true("x-ms-file-rename-replace-if-exists") && ask.by.may_overwrite();
+    let leased = match is_directory {
+        true => None,
+        false => lease::by_header(service, ask.header("x-ms-source-lease-id"), &source).await?,
+    };
+    let freed = match replaces {
+        true => free(service, ask, &to).await?,
+        false => None,
+    };
+    let done = match leased {
+        Some(file) => file.rename(&to.path, replaces).await.map_err(Failure::from),
+        None => {
+            let options = OpenOptions { directory: Some(is_directory), link_itself: true, ..of_file(Access::Delete) };
+            let work = async |file: &client::File| Ok(file.rename(&to.path, replaces).await?);
+            match source.open(options).await {
+                Ok(file) => closing(file, work).await.map(drop),
+                Err(failure) => Err(failure),
+            }
+        }
+    };
+    if let Err(failure) = done {
+        if let Some(attributes) = freed {
+            // What could not be replaced is read-only again.
+            set_attributes(&to, attributes).await?;
+        }
+        return Err(read_only(&source, failure).await);
+    }
+    let metadata = Some(kept.metadata).filter(|metadata| !metadata.is_empty());
+    let kind = ask.header("x-ms-content-type").filter(|_| !is_directory).map(str::to_owned);
+    if metadata.is_some() || kind.is_some() {
+        Kept::change(&to, |kept| {
+            if let Some(metadata) = metadata {
+                kept.metadata = metadata;
+            }
+            if let Some(kind) = kind {
+                kept.content.insert(Content::Type, kind);
+            }
+        })
+        .await?;
+    }
+    properties.set_at(&to, is_directory).await?;
+    changed(service, ask, StatusCode::OK, is_directory).await
+}
+
+/// Readies a file for being replaced: its lease ends where it is named, and it is no longer read-only where that is to be ignored. Gives the attributes
+/// that it had where they were changed.
+async fn free(service: &Service, ask: &Ask, to: &Place) -> Result<Option<FileAttributes>, Failure> {
+    let Ok(facts) = to.tree.facts(&to.path).await else { return Ok(None) };
+    if facts.is_directory() {
+        return Err(Failure::new(Code::ResourceAlreadyExists, "The name is a directory's, which is never replaced."));
+    }
+    let is_read_only = facts.attributes.contains(FileAttributes::READONLY);
+    if is_read_only && !ask.is_true("x-ms-file-rename-ignore-readonly") {
+        return Err(Failure::new(Code::ReadOnlyAttribute, "The file that has the name is read-only."));
+    }
+    if let Some(file) = lease::by_header(service, ask.header("x-ms-destination-lease-id"), to).await? {
+        lease::forget(service, to, &file);
+        file.close().await?;
+    }
+    if !is_read_only {
+        return Ok(None);
+    }
+    set_attributes(to, facts.attributes.without(FileAttributes::READONLY)).await?;
+    Ok(Some(facts.attributes))
+}
+
+async fn set_attributes(place: &Place, attributes: FileAttributes) -> Result<(), Failure> {
+    let attributes = if attributes.is_empty() { FileAttributes::NORMAL } else { attributes };
+    let work = async |file: &client::File| Ok(file.set_basic(Basic { attributes, ..Basic::default() }).await?);
+    place.with(of_file(Access::ChangeAttributes), work).await.map(drop)
+}
