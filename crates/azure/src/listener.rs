@@ -25,7 +25,7 @@ use jiff::Timestamp;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::runtime::Builder;
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
@@ -109,7 +109,14 @@ impl Rest {
         let (catalog, operations) = (source.catalog, source.operations);
         let service = Arc::new(Service { catalog, operations, sessions, files: Files::default() });
         let tls = source.certificate.map(|certificate| certificate.acceptor());
-        let front = Front { service, management, tls, bodies: Bodies::default(), asked: AtomicU64::new(1) };
+        let front = Front {
+            service,
+            management,
+            tls,
+            bodies: Bodies::default(),
+            places: Places::of_this_process(),
+            asked: AtomicU64::new(1),
+        };
         let (end, ended) = oneshot::channel::<()>();
         let thread = thread::Builder::new().name("rest".to_owned()).spawn(move || {
             runtime.block_on(async {
@@ -144,6 +151,7 @@ struct Front {
     management: Management,
     tls: Option<TlsAcceptor>,
     bodies: Bodies,
+    places: Places,
     asked: AtomicU64,
 }
 
@@ -152,12 +160,11 @@ async fn serve(socket: TcpListener, front: Arc<Front>) {
         Ok(listener) => listener,
         Err(cause) => return not_accepted(&cause),
     };
-    let places = Places::of_this_process();
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
-                let Some(place) = places.take().await else { return };
-                places.enter(place, |stay| tokio::spawn(attend(stream, peer.ip(), Arc::clone(&front), stay)));
+                let Some(place) = front.places.take().await else { return };
+                front.places.enter(place, |stay| tokio::spawn(attend(stream, peer.ip(), Arc::clone(&front), stay)));
             }
             Err(cause) => {
                 not_accepted(&cause);
@@ -205,8 +212,9 @@ async fn talk(stream: impl AsyncRead + AsyncWrite + Unpin, connected: Connected,
     let answers = service_fn(move |request: Request<Incoming>| {
         let (front, stay) = (Arc::clone(&front), Arc::clone(&stay));
         async move {
-            let answer = front.answer(request, connected, &stay).await;
-            Ok::<_, std::convert::Infallible>(answer.map(|body| Taken::by(stay, body)))
+            let mut answer = front.answer(request, connected, &stay).await;
+            let turn = answer.extensions_mut().remove::<Turn>();
+            Ok::<_, std::convert::Infallible>(answer.map(|body| Taken::by(stay, body, turn)))
         }
     });
     let connection = http1::Builder::new()
@@ -228,6 +236,8 @@ impl Front {
             && management::is_for(host, request.uri().path(), request.uri().query())
         {
             let origin = format!("{}://{host}", connected.scheme());
+            // Its bodies are read there, and whoever sends one slowly keeps nobody out.
+            stay.does(Doing::Sending);
             return self.management.answer(request, &id, &origin).await;
         }
         let catalog = &self.service.catalog;
@@ -263,8 +273,15 @@ impl Front {
         let source = auth::source(&by, operation, (&target, &parts.headers), way, catalog)?;
         let gets_on = || stay.does(Doing::Sending);
         gets_on();
-        let (body, held) = self.bodies.read((&parts.method, &parts.headers), body, gets_on).await?;
+        let (body, held) =
+            self.bodies.read((&parts.method, &parts.headers, operation.body_max()), body, gets_on).await?;
         stay.does(Doing::Waiting);
+        let turn = match operation {
+            Operation::GetFile => Some(self.places.turn().await.ok_or_else(|| {
+                Failure::new(Code::ServerBusy, "The server sends as many files as it may; try again.")
+            })?),
+            _ => None,
+        };
         let host = parts.headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
         let endpoint = target.endpoint(connected.scheme(), host);
         let overrides = by.overrides().clone();
@@ -276,6 +293,9 @@ impl Front {
             done.unwrap_or_else(|_| Err(Failure::new(Code::InternalError, "The request failed in the server.")))?;
         if matches!(operation, Operation::GetFile | Operation::GetFileProperties) {
             overrides.apply(&mut answer);
+        }
+        if let Some(turn) = turn {
+            answer.extensions_mut().insert(Turn { _permit: Arc::new(turn) });
         }
         Ok(answer)
     }
@@ -306,12 +326,19 @@ fn host_of(request: &Request<Incoming>) -> Result<String, Failure> {
 struct Taken {
     stay: Arc<Stay>,
     body: Piecewise,
+    _turn: Option<Turn>,
+}
+
+/// The turn of an answer that is sent piece by piece.
+#[derive(Clone)]
+struct Turn {
+    _permit: Arc<OwnedSemaphorePermit>,
 }
 
 impl Taken {
-    fn by(stay: Arc<Stay>, body: Piecewise) -> Self {
+    fn by(stay: Arc<Stay>, body: Piecewise, turn: Option<Turn>) -> Self {
         stay.does(Doing::Taking);
-        Taken { stay, body }
+        Taken { stay, body, _turn: turn }
     }
 }
 

@@ -12,7 +12,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::failure::{Code, Failure};
-use crate::operations::PUT_MAX;
 
 /// Bodies that are held at a time, in bytes.
 const BYTES_MAX: usize = 64 << 20;
@@ -39,11 +38,11 @@ impl Bodies {
     /// Reads a body to its end; `gets_on` is called for each piece.
     pub(super) async fn read<B: Body<Data = Bytes> + Unpin>(
         &self,
-        (method, headers): (&Method, &HeaderMap),
+        (method, headers, most): (&Method, &HeaderMap, u64),
         mut body: B,
         gets_on: impl Fn(),
     ) -> Result<(Bytes, Held), Failure> {
-        let length = length_of(method, headers)?;
+        let length = length_of(method, headers, most)?;
         if length == 0 {
             return Ok((Bytes::new(), None));
         }
@@ -81,11 +80,11 @@ impl Bodies {
 }
 
 /// How long the body is, as its header says.
-fn length_of(method: &Method, headers: &HeaderMap) -> Result<usize, Failure> {
+fn length_of(method: &Method, headers: &HeaderMap, most: u64) -> Result<usize, Failure> {
     let length = headers.get(CONTENT_LENGTH).map(|value| value.to_str().ok().and_then(|text| text.parse::<u64>().ok()));
     match length {
-        Some(Some(length)) if length > PUT_MAX => {
-            Err(Failure::new(Code::RequestBodyTooLarge, "A body has 4 MiB at most."))
+        Some(Some(length)) if length > most => {
+            Err(Failure::new(Code::RequestBodyTooLarge, format!("The body may have {most} bytes at most.")))
         }
         Some(Some(length)) => Ok(length as usize),
         Some(None) => Err(Failure::header("Content-Length", "a number")),
@@ -104,13 +103,15 @@ mod tests {
     use http_body_util::channel::Channel;
 
     use super::*;
+    use crate::operations::PUT_MAX;
 
     fn announced(length: &str) -> HeaderMap {
         HeaderMap::from_iter([(CONTENT_LENGTH, length.parse().unwrap())])
     }
 
     async fn read(bodies: &Bodies, length: &str, body: &'static [u8]) -> Result<Bytes, Code> {
-        let read = bodies.read((&Method::PUT, &announced(length)), Full::new(Bytes::from_static(body)), || ()).await;
+        let read =
+            bodies.read((&Method::PUT, &announced(length), PUT_MAX), Full::new(Bytes::from_static(body)), || ()).await;
         read.map(|(bytes, _)| bytes).map_err(|failure| failure.code)
     }
 
@@ -126,7 +127,7 @@ mod tests {
         ] {
             assert_eq!(read(&bodies, length, b"text").await, Err(code), "{length}");
         }
-        let none = bodies.read((&Method::PUT, &HeaderMap::new()), Full::new(Bytes::new()), || ()).await;
+        let none = bodies.read((&Method::PUT, &HeaderMap::new(), PUT_MAX), Full::new(Bytes::new()), || ()).await;
         assert_eq!(none.unwrap_err().code, Code::MissingContentLengthHeader);
     }
 
@@ -137,7 +138,7 @@ mod tests {
         let (mut sender, slow) = Channel::<Bytes, Infallible>::new(1);
         let reading = {
             let bodies = bodies.clone();
-            tokio::spawn(async move { bodies.read((&Method::PUT, &headers), slow, || ()).await.map(|_| ()) })
+            tokio::spawn(async move { bodies.read((&Method::PUT, &headers, PUT_MAX), slow, || ()).await.map(|_| ()) })
         };
         sender.send_data(Bytes::from_static(b"abc")).await.unwrap();
         while bodies.0.available_permits() == 10 {

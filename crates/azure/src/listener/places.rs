@@ -1,6 +1,7 @@
 //! Who is connected. There are so many places; where none is free, who says nothing, or does not take its answer, gives its place to who comes.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,10 @@ const PLACES: (u64, u64) = (16, 1024);
 const SILENT_AT_LEAST: Duration = Duration::from_millis(250);
 /// The same for who sends a body, or takes an answer, and has not got on for so long.
 const STUCK_AT_LEAST: Duration = Duration::from_secs(3);
+/// Files that are sent at a time: of each, some pieces wait for who takes them.
+const SENT_MAX: usize = 64;
+/// How long somebody waits for its turn to be sent one.
+const TURN_WITHIN: Duration = Duration::from_secs(30);
 /// How often that is looked at while somebody waits.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -24,6 +29,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 #[derive(Clone)]
 pub(super) struct Places {
     free: Arc<Semaphore>,
+    sent: Arc<Semaphore>,
     stays: Arc<Stays>,
 }
 
@@ -70,18 +76,30 @@ impl Places {
     }
 
     fn new(count: usize) -> Self {
-        Places { free: Arc::new(Semaphore::new(count)), stays: Arc::default() }
+        let [free, sent] = [count, count.min(SENT_MAX)].map(|count| Arc::new(Semaphore::new(count)));
+        Places { free, sent, stays: Arc::default() }
     }
 
     /// Waits for a place. `None` once there will be none any more.
     pub(super) async fn take(&self) -> Option<OwnedSemaphorePermit> {
+        self.one_of(&self.free, |doing| doing != Doing::Waiting).await
+    }
+
+    /// Waits for its turn to be sent a file. `None` where it does not come.
+    pub(super) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        timeout(TURN_WITHIN, self.one_of(&self.sent, |doing| doing == Doing::Taking)).await.ok().flatten()
+    }
+
+    /// Waits for one of these, in the order in which they came, and meanwhile sends those away that do such things too slowly.
+    async fn one_of(&self, free: &Arc<Semaphore>, is_it: fn(Doing) -> bool) -> Option<OwnedSemaphorePermit> {
+        if let Ok(one) = Arc::clone(free).try_acquire_owned() {
+            return Some(one);
+        }
+        let mut one = pin!(Arc::clone(free).acquire_owned());
         loop {
-            if let Ok(place) = Arc::clone(&self.free).try_acquire_owned() {
-                return Some(place);
-            }
-            self.stays.send_one_away();
-            if let Ok(place) = timeout(LOOK_EVERY, Arc::clone(&self.free).acquire_owned()).await {
-                return place.ok();
+            self.stays.send_one_away(is_it);
+            if let Ok(one) = timeout(LOOK_EVERY, &mut one).await {
+                return one.ok();
             }
         }
     }
@@ -103,11 +121,12 @@ impl Places {
 }
 
 impl Stays {
-    /// Disconnects who has been silent longest, or else who has been stuck longest, where that is long enough.
-    fn send_one_away(&self) {
+    /// Of those who do such things, disconnects who has been silent longest, or else who has been stuck longest, where that is long enough.
+    fn send_one_away(&self, is_it: fn(Doing) -> bool) {
         let mut inside = self.0.lock();
-        let longest = |is_it: fn(Doing) -> bool, at_least: Duration| {
-            let those = inside.stays.iter().filter(|(_, one)| is_it(one.doing) && one.task.is_some());
+        let longest = |does: fn(Doing) -> bool, at_least: Duration| {
+            let those =
+                inside.stays.iter().filter(|(_, one)| is_it(one.doing) && does(one.doing) && one.task.is_some());
             let (number, staying) = those.min_by_key(|(_, one)| one.since)?;
             (staying.since.elapsed() >= at_least).then_some(*number)
         };
@@ -167,6 +186,19 @@ mod tests {
         assert_eq!(those(&places), [Doing::Waiting, Doing::Taking, Doing::Waiting]);
         enter(&places, Doing::Waiting).await;
         assert_eq!(those(&places), [Doing::Waiting; 3], "who takes no answer goes last");
+    }
+
+    #[tokio::test]
+    async fn who_takes_no_file_gives_its_turn_to_who_comes_and_others_keep_their_places() {
+        let places = Places::new(3);
+        enter(&places, Doing::Silent).await;
+        enter(&places, Doing::Taking).await;
+        let turns = [places.turn().await.unwrap(), places.turn().await.unwrap(), places.turn().await.unwrap()];
+        let begins = Instant::now();
+        assert!(timeout(STUCK_AT_LEAST + 4 * LOOK_EVERY, places.turn()).await.is_err());
+        assert_eq!(those(&places), [Doing::Silent], "who is stuck has gone after {:?}", begins.elapsed());
+        drop(turns);
+        assert!(places.turn().await.is_some());
     }
 
     #[tokio::test]

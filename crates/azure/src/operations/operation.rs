@@ -4,6 +4,7 @@ use hyper::Method;
 use hyper::header::HeaderMap;
 
 use crate::failure::{Code, Failure};
+use crate::operations::PUT_MAX;
 use crate::query::Query;
 use crate::target::Target;
 
@@ -60,7 +61,15 @@ pub(crate) enum Operation {
     CloseHandles,
 }
 
+/// Bytes of a body that is no file's: five rules, five policies or a descriptor are far below that.
+const DOCUMENT_MAX: u64 = 256 << 10;
+
 impl Operation {
+    /// How long its body may be.
+    pub(crate) fn body_max(self) -> u64 {
+        if matches!(self, Operation::CreateFile | Operation::PutRange) { PUT_MAX } else { DOCUMENT_MAX }
+    }
+
     /// The operation that is asked for.
     pub(crate) fn of(method: &Method, target: &Target, query: &Query, headers: &HeaderMap) -> Result<Self, Failure> {
         let [restype, comp] = ["restype", "comp"].map(|name| query.get(name).unwrap_or_default());
