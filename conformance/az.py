@@ -1,0 +1,32 @@
+"""The command line of Azure, `az`, as it is published, against the management interface and the data plane, by HTTPS; its checks are in az_checks.py. Installing it takes a minute
+and three quarters of a gigabyte, each of its commands a second or two."""
+
+from conformance import packages
+from conformance.management import Managed
+from conformance.py_smbprotocol import REQUIREMENTS as SMB_REQUIREMENTS
+from conformance.report import Skip
+from conformance.server import HOST, Wanted, serving
+
+NAME = "az"
+REQUIREMENTS = ("azure-cli==2.91.0", *SMB_REQUIREMENTS)
+CHECK_SECONDS = 600
+
+
+class ByHttps(Managed):
+    """Our server with a certificate for its REST interface."""
+
+    def command(self):
+        return [*super().command(), "--rest-tls"]
+
+    def az_environment(self):
+        return dict(self.management_environment(), ARM_URL=f"https://{HOST}:{self.rest_port}", REST_URL=f"https://{HOST}:{self.rest_port}/{self.keeper}",
+                    REST_CA=str(self.folder / "data" / "rest-tls" / "ca.pem"))
+
+
+def run(kind, report, options):
+    if kind.kind != "multilane":
+        raise Skip("other servers have no management interface")
+    python = packages.python_with(*REQUIREMENTS, folder="venv-az")
+    with serving(ByHttps, Wanted(shares=("conf", "other"), on_tmpfs=True)) as server:
+        report.absorb(NAME, [python, "-m", "conformance.az_checks"], CHECK_SECONDS, env=server.az_environment(), cwd=packages.ROOT)
+        report.server_is_well(NAME, server)
