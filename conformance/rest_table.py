@@ -6,6 +6,7 @@ without its run fails, and so does a run without its line; `--update` writes the
 
 import json
 import re
+import threading
 
 from conformance import packages
 from conformance.report import expect
@@ -13,6 +14,7 @@ from conformance.report import expect
 PAGE = packages.ROOT / "docs" / "REST.md"
 # What the server is to be told, so that it says what it is asked.
 LOGGED = ("--log", "azure=debug,info", "--log-format", "json")
+_writing = threading.Lock()
 BEGIN, END = "<!-- operations: begin -->", "<!-- operations: end -->"
 # How each client names itself in its requests. The first that fits counts: tools are made of the clients for their languages.
 AGENTS = {"AzCopy": "^AzCopy/", "rclone": "rclone/", "az": "AZURECLI/", "Python": "^azsdk-python-", "JavaScript": "^azsdk-js-", "Go": "^azsdk-go-"}
@@ -30,33 +32,48 @@ FILE = ("CreateFile", "GetFile", "GetFileProperties", "SetFileProperties", "SetF
         "CreateSymbolicLink", "GetSymbolicLink", "CreateHardLink", "ListHandles", "CloseHandles")
 OPERATIONS = (*SERVICE, *SHARE, *DIRECTORY, *FILE)
 PARTED = {operation.partition(" ")[0] for operation in OPERATIONS if " " in operation}
-YES, NO = "yes", ""
+# Asked for and done; asked for, and the server says that it does not serve it; not asked for.
+YES, NO, NEVER = "yes", "no", ""
+NOT_SERVED = 400
+# The clients for a language can ask for everything, or there is a reason. Tools ask for what they need.
+LANGUAGES = ("Python", "JavaScript", "Go")
+REASONS = (
+    ("It needs a bearer token, which these clients send by HTTPS alone.", ("JavaScript", "Go"), ("GetUserDelegationKey",)),
+)
 
 
 def compare(report, suite, server, client, options):
     """A check: the column of this client is what the server has answered in this run."""
     with report.check(suite, f"docs/REST.md tells what {client} is answered"):
-        answered = answered_to(server)[client]
+        column = column_of(server, client)
         if options.update:
-            write({client: answered})
-        told = {operation for operation, cells in read().items() if cells[client] == YES}
-        missing, more = sorted(answered - told), sorted(told - answered)
-        expect(not missing and not more, f"answered, and not told: {missing}; told, and not answered: {more}; "
-               f"python3 -m conformance.run --only {suite} --update writes it")
+            write(client, column)
+        told = {operation: cells[client] for operation, cells in read().items()}
+        wrong = [f"{operation}: the page has {told[operation]!r}, the run {column[operation]!r}" for operation in OPERATIONS
+                 if told[operation] != column[operation]]
+        expect(not wrong, f"{wrong}; python3 -m conformance.run --only {suite} --update writes it")
+        never = [operation for operation in OPERATIONS if client in LANGUAGES and column[operation] == NEVER]
+        expect(not never, f"never asked for, and rest_table.py has no reason: {never}")
 
 
-def answered_to(server):
-    """Client to the operations that it was answered with success."""
-    found = {client: set() for client in CLIENTS}
+def column_of(server, client):
+    """Operation to cell, as the server has logged this run."""
+    statuses = {operation: set() for operation in OPERATIONS}
     for line in server.log.read_text(errors="replace").splitlines():
         event = asked(line)
-        if event is None or not 200 <= event["status"] < 300:
+        if event is None or next((name for name, agent in AGENTS.items() if re.search(agent, event["agent"])), None) != client:
             continue
-        client = next((name for name, agent in AGENTS.items() if re.search(agent, event["agent"])), None)
-        if client:
-            part = event["part"].lower() if event["operation"] in PARTED else ""
-            found[client].add(f"{event['operation']} {part}".strip())
-    return found
+        part = event["part"].lower() if event["operation"] in PARTED else ""
+        statuses.setdefault(f"{event['operation']} {part}".strip(), set()).add(event["status"])
+    return {operation: cell(client, operation, statuses[operation]) for operation in OPERATIONS}
+
+
+def cell(client, operation, statuses):
+    if any(200 <= status < 300 for status in statuses):
+        return YES
+    if statuses:
+        return NO if statuses == {NOT_SERVED} else NEVER
+    return next((str(number) for number, (_, clients, operations) in enumerate(REASONS, 1) if client in clients and operation in operations), NEVER)
 
 
 def asked(line):
@@ -71,26 +88,21 @@ def asked(line):
 def read():
     """Operation to client to cell, as the page has them."""
     rows = {}
-    for line in between().splitlines():
-        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+    for line in PAGE.read_text().partition(BEGIN)[2].partition(END)[0].splitlines():
+        cells = [cell.strip() for cell in line.strip().removeprefix("|").removesuffix("|").split("|")]
         if cells[0] in OPERATIONS:
             rows[cells[0]] = dict(zip(CLIENTS, cells[1:]))
-    return {operation: {client: rows.get(operation, {}).get(client, NO) for client in CLIENTS} for operation in OPERATIONS}
+    return {operation: {client: rows.get(operation, {}).get(client, NEVER) for client in CLIENTS} for operation in OPERATIONS}
 
 
-def between():
-    text = PAGE.read_text()
-    return text.partition(BEGIN)[2].partition(END)[0]
-
-
-def write(columns):
-    """Writes these clients' columns."""
-    rows = read()
-    for client, answered in columns.items():
+def write(client, column):
+    """Writes this client's column. Suites run side by side: each takes its turn."""
+    with _writing:
+        rows = read()
         for operation in OPERATIONS:
-            rows[operation][client] = YES if operation in answered else NO
-    lines = [f"| operation | {' | '.join(CLIENTS)} |", "| --- |" + " --- |" * len(CLIENTS)]
-    lines += [f"| {operation} | {' | '.join(rows[operation][client] for client in CLIENTS)} |" for operation in OPERATIONS]
-    before, begin, rest = PAGE.read_text().partition(BEGIN)
-    after = rest.partition(END)[2]
-    PAGE.write_text(f"{before}{begin}\n" + "\n".join(re.sub(" +", " ", line) for line in lines) + f"\n{END}{after}")
+            rows[operation][client] = column[operation]
+        lines = [f"| operation | {' | '.join(CLIENTS)} |", "| --- |" + " --- |" * len(CLIENTS)]
+        lines += [f"| {operation} | {' | '.join(rows[operation][client] for client in CLIENTS)} |" for operation in OPERATIONS]
+        lines += ["", *(f"{number}. {reason}" for number, (reason, _, _) in enumerate(REASONS, 1))]
+        before, begin, rest = PAGE.read_text().partition(BEGIN)
+        PAGE.write_text(f"{before}{begin}\n" + "\n".join(re.sub(" +", " ", line) for line in lines) + f"\n{END}{rest.partition(END)[2]}")

@@ -388,6 +388,11 @@ await check("a file's handles are listed and closed", async () => {
   await file.delete();
 });
 
+for (const [name, make] of [["a symbolic link", (file) => file.createSymbolicLink("js-a-file")], ["a hard link", (file) => file.createHardLink("js-a-file")],
+                            ["a symbolic link's target", (file) => file.getSymbolicLink()]]) {
+  await check(`${name} is of NFS shares`, () => make(root.getFileClient("js-link")));
+}
+
 await check("what is not there, or is something else, is refused with the service's codes", async () => {
   await made("js-a-file");
   await share.createDirectory("js-a-directory");

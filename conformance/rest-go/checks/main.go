@@ -85,6 +85,11 @@ func main() {
 	check("a range is put from another file's URL", rangeFromURL)
 	check("a file's lease keeps others out, and is changed, released and broken", fileLease)
 	check("a file's handles are listed and closed", fileHandles)
+	check("a symbolic link is of NFS shares", func() error {
+		return without(root.NewFileClient("go-link").CreateSymbolicLink(ctx, "go-a-file", nil))
+	})
+	check("a symbolic link's target is of NFS shares", func() error { return without(root.NewFileClient("go-link").GetSymbolicLink(ctx, nil)) })
+	check("a hard link is of NFS shares", func() error { return without(root.NewFileClient("go-link").CreateHardLink(ctx, "go-a-file", nil)) })
 	check("what is not there, or is something else, is refused with the service's codes", refusals)
 
 	check("a SAS of an account lets in, as far as it says", accountSAS)
