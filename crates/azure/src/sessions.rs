@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use client::{Channels, Session, Settings, Target, Tcp, Tree};
+use client::{Channels, Session, Settings, Signing, Target, Tcp, Tree};
 use control::{Keys, KnownCatalog};
 use secure::hmac_sha256;
 use tokio::sync::Mutex;
@@ -66,8 +66,9 @@ impl Sessions {
             user: account.to_owned(),
             password: keys.key1.clone(),
         };
-        // Both ends are on this machine.
-        let settings = Settings { channels: Channels::Exactly(1), ..Settings::default() };
+        // Both ends are in this process: nobody is between them, and only where the server signs everything is this signed.
+        let settings =
+            Settings { channels: Channels::Exactly(1), signing: Signing::AsServerWants, ..Settings::default() };
         Ok(Session::connect(&target, settings, Arc::new(Tcp)).await?)
     }
 }

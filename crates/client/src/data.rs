@@ -24,3 +24,9 @@ impl Deref for Data {
         &self.0
     }
 }
+
+impl AsRef<[u8]> for Data {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}

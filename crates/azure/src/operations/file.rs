@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use client::{Access, Disposition, File, FileAttributes, OpenOptions, Security, Sharing};
+use futures_util::{StreamExt, TryFutureExt, stream};
 use hyper::StatusCode;
 use hyper::header::{ACCEPT_RANGES, CONTENT_RANGE, CONTENT_TYPE};
 use tokio::sync::OwnedSemaphorePermit;
@@ -23,9 +24,10 @@ pub(crate) const PUT_MAX: u64 = 4 << 20;
 pub(super) const LENGTH_MAX: u64 = 4 << 40;
 /// Bytes of a range whose MD5 is told.
 const RANGE_WITH_MD5_MAX: u64 = 4 << 20;
-/// Bytes that one read of the file server moves, and the reads that an answer is ahead of who takes it.
+/// Bytes that one read of the file server moves, the reads that are under way at once, and those whose bytes wait for who takes them.
 const PIECE_BYTES: u64 = 1 << 20;
-const PIECES_AHEAD: usize = 4;
+const READS_AT_ONCE: usize = 2;
+const PIECES_AHEAD: usize = 2;
 /// How often a file is found and lost again by who makes it.
 const RACES_MAX: usize = 4;
 
@@ -316,16 +318,23 @@ pub(super) async fn read_all(
 }
 
 /// Sends a file's bytes as far as somebody takes them, and closes it.
-async fn send(file: File, mut range: Range<u64>, to: Sender<Bytes>) {
-    while !range.is_empty() {
-        let length = (range.end - range.start).min(PIECE_BYTES);
-        let Ok(piece) = file.read(range.start, length as usize).await else { break };
-        let piece = Bytes::copy_from_slice(&piece);
-        range.start += piece.len() as u64;
-        if piece.is_empty() || to.send(piece).await.is_err() {
+async fn send(file: File, range: Range<u64>, to: Sender<Bytes>) {
+    let starts = range.clone().step_by(PIECE_BYTES as usize);
+    let read = |start: u64| {
+        let length = (range.end - start).min(PIECE_BYTES);
+        file.read(start, length as usize).map_ok(move |piece| (piece, length))
+    };
+    let mut pieces = stream::iter(starts.map(read)).buffered(READS_AT_ONCE);
+    while let Some(Ok((piece, wanted))) = pieces.next().await {
+        let is_whole = piece.len() as u64 == wanted;
+        // It is sent from where it arrived.
+        let is_taken = to.send(Bytes::from_owner(piece)).await.is_ok();
+        // The file may have been cut meanwhile.
+        if !is_whole || !is_taken {
             break;
         }
     }
+    drop(pieces);
     // The open goes with its session where even that is not to be had.
     if let Err(error) = file.close().await {
         tracing::debug!(%error, "a file that was read for the REST interface could not be closed");
