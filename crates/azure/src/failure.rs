@@ -119,7 +119,9 @@ impl Code {
             Code::MissingContentLengthHeader => StatusCode::LENGTH_REQUIRED,
             Code::RequestBodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Code::InvalidRange => StatusCode::RANGE_NOT_SATISFIABLE,
-            Code::InternalError | Code::OperationTimedOut | Code::ClientCacheFlushDelay => StatusCode::INTERNAL_SERVER_ERROR,
+            Code::InternalError | Code::OperationTimedOut | Code::ClientCacheFlushDelay => {
+                StatusCode::INTERNAL_SERVER_ERROR
+            }
             Code::ServerBusy => StatusCode::SERVICE_UNAVAILABLE,
             Code::ShareSizeLimitReached => StatusCode::CONFLICT,
             Code::InvalidHeaderValue

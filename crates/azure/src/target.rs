@@ -103,7 +103,13 @@ mod tests {
 
     fn target(account: &str, share: Option<&str>, names: &[&str]) -> Target {
         let names = names.iter().map(|name| (*name).to_owned()).collect();
-        Target { account: account.into(), share: share.map(Into::into), names, account_in_host: false, is_trimmed: false }
+        Target {
+            account: account.into(),
+            share: share.map(Into::into),
+            names,
+            account_in_host: false,
+            is_trimmed: false,
+        }
     }
 
     #[test]

@@ -39,6 +39,9 @@ pub(crate) struct Holder {
     pub(crate) is_ending: bool,
 }
 
+/// What lies in a data folder in which a server has run.
+const LEFT_BY_SERVER: [&str; 5] = ["lock", "metrics.db", "opens", "catalog.db-wal", "admin.sock"];
+
 /// What stands in the lock file behind the number of a server that was told to end.
 const ENDING: &str = "ending";
 
@@ -62,10 +65,7 @@ impl DataFolder {
     pub fn open(path: &Path) -> Result<Self, Error> {
         match fs::symlink_metadata(path.join("catalog.db")) {
             Ok(_) => Self::checked(path),
-            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Err(Error::missing(
-                format!("there is no catalog in {}", path.display()),
-                "start the server once with `multilane serve`, or name its data folder with --data or MULTILANE_DATA",
-            )),
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Err(no_catalog(path)),
             Err(e) => Err(Error::system("look into the data folder", path, &e)),
         }
     }
@@ -200,6 +200,21 @@ impl DataFolder {
     /// True where a server has kept something here before.
     pub(crate) fn was_served(&self) -> bool {
         [self.opens(), self.first_share()].iter().any(|path| path.symlink_metadata().is_ok())
+    }
+}
+
+/// Why there is none to open, and what to do: a server that has run there once had one.
+fn no_catalog(path: &Path) -> Error {
+    match LEFT_BY_SERVER.iter().find(|name| path.join(name).symlink_metadata().is_ok()) {
+        Some(left) => Error::missing(
+            format!("the catalog is gone from {}, where a server has run: it left {left} there", path.display()),
+            "restore a backup with `multilane restore FILE`, or put catalog.db back with its catalog.db-wal; \
+             a new start would begin with new keys and without users",
+        ),
+        None => Error::missing(
+            format!("there is no catalog in {}", path.display()),
+            "start the server once with `multilane serve`, or name its data folder with --data or MULTILANE_DATA",
+        ),
     }
 }
 

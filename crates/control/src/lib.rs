@@ -74,7 +74,7 @@ pub use catalog::{
     Account, AccountChanges, Backup, BusyPolling, Catalog, CatalogProblem, Checked, Dialect, Existing, Grace, Grant,
     Grantee, Grants, Group, Holds, Key, Keys, LockAfter, LockFor, MetadataCaching, ModeChanges, Modes, NewShare,
     Notice, Operator, ProvisionUpdate, Restored, ServicePrincipal, Setting, ShareChanges, ShareRecord, Source,
-    StoredSettings, User, UserChanges, check_catalog, restore_catalog,
+    StoredSettings, User, UserChanges, check_catalog, kept_settings, restore_catalog,
 };
 pub use catalogs_in::catalogs_in;
 pub use control::{Control, Overrides, first_start};

@@ -40,6 +40,14 @@ pub(crate) fn begin(folder: &DataFolder, catalog: &Catalog, arguments: &Serve) -
         .map_err(|cause| Error::machine(format!("no thread for the audit log: {cause}"), "try again"))
 }
 
+/// Whether the audit log may lie where the options say, without making it.
+pub(crate) fn look_at_place(arguments: &Serve) -> Result<(), Error> {
+    match arguments.audit_log.as_deref().filter(|place| *place != Path::new(JOURNALD)) {
+        Some(file) => safe_place(file).map(drop).map_err(|UnfitFile { what, remedy }| Error::machine(what, remedy)),
+        None => Ok(()),
+    }
+}
+
 /// True where what the log takes is taken from the data folder: they are on one file system.
 fn is_beside(file: &Path, data: &DataFolder) -> bool {
     let device = |path: &Path| fs::metadata(path).map(|found| found.dev()).ok();

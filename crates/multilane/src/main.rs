@@ -69,6 +69,7 @@ fn complain(error: &Error) -> ExitCode {
     // Nobody may be there to read it.
     let _ = writeln!(io::stderr(), "error: {}\nhelp: {}", error.what(), error.remedy());
     match error.fault() {
+        _ if options::are_checked() => ExitCode::from(2),
         Fault::Argument => ExitCode::from(2),
         Fault::Missing | Fault::Conflict | Fault::Machine => ExitCode::from(1),
     }
@@ -83,7 +84,7 @@ fn run(told: Told) -> Result<ExitCode, Error> {
         data::act_as_owner(&path).map(|()| path)
     };
     match &arguments.command {
-        Command::Serve(serve) if serve.check_config => settings::print_options(&told, output),
+        Command::Serve(serve) if serve.check_config => settings::check(&data()?, serve, &told, output),
         Command::Serve(serve) => serve::run(&data::path_to_serve(named, serve.dev)?, serve, &told, output),
         Command::Account(command) => account::run(&data()?, command, output),
         Command::User(command) => user::run(&data()?, command, output),

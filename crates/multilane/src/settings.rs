@@ -3,11 +3,12 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use control::{Error, Interface, Request, Setting, SettingView, ask};
+use control::{DataFolder, Error, Fault, Interface, Request, Setting, SettingView, StoredSettings, ask, kept_settings};
 use serde::Serialize;
 use server::admin::{Anonymous, OwnAddresses, Sealing, Signing};
 
-use crate::arguments::{ServerCommand, SettingChange, When, WhereAnonymous};
+use crate::arguments::{Serve, ServerCommand, SettingChange, When, WhereAnonymous};
+use crate::audit;
 use crate::data;
 use crate::live;
 use crate::options::{self, Told};
@@ -84,9 +85,16 @@ fn warn_of_other(path: &Path, name: &str, expected: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Prints what a server would be started with.
-pub(crate) fn print_options(told: &Told, output: Output) -> Result<(), Error> {
-    let options = told.options.iter().map(|option| option.view(None)).collect();
+/// Reads what a start on the data folder `data` would read, and prints what would count. Nothing is made or changed.
+pub(crate) fn check(data: &Path, serve: &Serve, told: &Told, output: Output) -> Result<(), Error> {
+    let kept = match DataFolder::open(data) {
+        Ok(folder) => kept_settings(&folder)?,
+        // It is made by a first start.
+        Err(error) if error.fault() == Fault::Missing => StoredSettings::of_new_catalog()?,
+        Err(error) => return Err(error),
+    };
+    audit::look_at_place(serve)?;
+    let options = told.options.iter().map(|option| option.view(Some(&kept))).collect();
     output.print(&Checked { file: told.file.clone(), options }, |checked| {
         let file = checked.file.as_ref().map(|file| format!("settings file: {}\n", file.display()));
         file.unwrap_or_default() + &table(&checked.options)
@@ -157,7 +165,18 @@ fn table(settings: &[SettingView]) -> String {
             (true, _) => "server set",
             (false, _) => "a restart",
         };
-        table.row([one.name.clone(), one.value.clone().unwrap_or_default(), one.from.clone(), by.to_owned()]);
+        let value = one.value.clone().unwrap_or_else(|| nothing(&one.name).to_owned());
+        table.row([one.name.clone(), value, one.from.clone(), by.to_owned()]);
     }
     table.text()
+}
+
+/// What an option is called that has no value.
+fn nothing(name: &str) -> &'static str {
+    match name {
+        "listen" if rustix::process::geteuid().is_root() => "port 445, or 4450 where that is taken",
+        "listen" => "port 4450",
+        "metrics" | "otlp" | "page" | "rest" => "nowhere",
+        _ => "none",
+    }
 }

@@ -44,7 +44,7 @@ impl State {
             State::Starting => "the server starts, or cannot be reached yet",
             State::Stopping => "the server was told to end",
             State::NotRunning => "no server runs here",
-            State::NoDataFolder => "there is no data folder here",
+            State::NoDataFolder => "there is no catalog here",
         }
     }
 }
@@ -56,7 +56,22 @@ struct Look {
     data: PathBuf,
     process: Option<u32>,
     #[serde(flatten)]
+    advice: Option<Advice>,
+    #[serde(flatten)]
     status: Option<Said>,
+}
+
+/// Why there is nothing to look at, and what to do, as other commands say it.
+#[derive(Serialize)]
+struct Advice {
+    problem: String,
+    remedy: String,
+}
+
+impl Advice {
+    fn of(error: &Error) -> Self {
+        Advice { problem: error.what().to_owned(), remedy: error.remedy().to_owned() }
+    }
 }
 
 /// What the server says of itself, but for its process.
@@ -83,7 +98,9 @@ struct Said {
 pub(crate) fn run(path: &Path, output: Output) -> Result<ExitCode, Error> {
     let look = match DataFolder::open(path) {
         Ok(folder) => Look::of(folder.path(), see(&folder)?),
-        Err(error) if error.fault() == Fault::Missing => Look::without(State::NoDataFolder, path, None),
+        Err(error) if error.fault() == Fault::Missing => {
+            Look { advice: Some(Advice::of(&error)), ..Look::without(State::NoDataFolder, path, None) }
+        }
         Err(error) => return Err(error),
     };
     output.print(&look, Look::text)?;
@@ -106,7 +123,7 @@ impl Look {
     }
 
     fn without(state: State, path: &Path, process: Option<u32>) -> Self {
-        Look { state, data: path.to_owned(), process, status: None }
+        Look { state, data: path.to_owned(), process, advice: None, status: None }
     }
 
     fn text(&self) -> String {
@@ -117,6 +134,10 @@ impl Look {
         line("data", &self.data.to_string_lossy());
         if let Some(process) = self.process {
             line("process", &process.to_string());
+        }
+        if let Some(advice) = &self.advice {
+            line("problem", &advice.problem);
+            line("help", &advice.remedy);
         }
         if let Some(said) = &self.status {
             line("version", &said.version);

@@ -180,7 +180,17 @@ fn status_tells_scripts_by_its_exit_code_how_the_server_is() {
         assert_eq!((told["state"].as_str(), exit_code), (Some(state), code), "{told}");
         told
     };
-    is("no_data_folder", 5);
+    assert!(is("no_data_folder", 5)["remedy"].as_str().unwrap().starts_with("start the server once"));
+    fs::create_dir(&place.data).unwrap();
+    fs::write(place.data.join("metrics.db"), "").unwrap();
+    let told = is("no_data_folder", 5);
+    assert!(told["problem"].as_str().unwrap().contains("metrics.db"), "{told}");
+    assert!(told["remedy"].as_str().unwrap().starts_with("restore a backup"), "a server has run: {told}");
+    let other = String::from_utf8(place.run(&["share", "list"]).stderr).unwrap();
+    assert!(other.contains(told["remedy"].as_str().unwrap()), "{other}");
+    let text = String::from_utf8(place.run(&["status"]).stdout).unwrap();
+    assert!(text.contains(told["remedy"].as_str().unwrap()), "{text}");
+    fs::remove_dir_all(&place.data).unwrap();
     place.done(&["account", "create", "abc"]);
     is("not_running", 3);
 

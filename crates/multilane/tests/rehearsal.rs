@@ -118,10 +118,16 @@ fn backup() {
 #[test]
 fn restore() {
     let machine = Machine::with_server();
+    machine.does("multilane backup \"$BACKUP/multilane.db\"; multilane account create later >\"$RUN/said\"");
+    let good = fs::read(machine.backup.join("multilane.db")).unwrap();
     let said = rehearse(&machine, "Restore");
     assert!(said.contains("nothing is wrong with"), "{said}");
-    assert!(!machine.place.data.join("catalog.db.before-restore").exists());
-    assert!(machine.does("multilane account list").contains("projects"));
+    let accounts = machine.does("multilane account list");
+    assert!(accounts.contains("projects") && !accounts.contains("later"), "{accounts}");
+    // Nothing is lost: neither the backup, nor what it took the place of.
+    assert_eq!(fs::read(machine.backup.join("multilane.db")).unwrap(), good);
+    machine.does("multilane restore --force \"$DATA/catalog.db.before-restore\"");
+    assert!(machine.does("multilane account list").contains("later"));
 }
 
 #[test]

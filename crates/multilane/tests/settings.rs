@@ -188,6 +188,9 @@ fn a_wrong_file_starts_nothing_and_is_found_before() {
         assert!(complaint.contains(&line) && complaint.contains("use required or enabled"), "{complaint}");
     }
     assert!(place.refused(&["serve", "--config", "/nowhere/at/all"], 1).contains("cannot be read"));
+    assert!(place.refused(&["serve", "--config", "/nowhere/at/all", "--check-config"], 2).contains("cannot be read"));
+    let audit_log = ["serve", "--check-config", "--audit-log", "/nowhere/at/all"];
+    assert!(place.refused(&audit_log, 2).contains("the audit log /nowhere/at/all"));
     for (name, value) in
         [("MULTILANE_CHANNELS_MAX", "99"), ("MULTILANE_LOG", "loud"), ("MULTILANE_ADVERTISE_ONLY", "perhaps")]
     {
@@ -208,4 +211,42 @@ fn a_wrong_file_starts_nothing_and_is_found_before() {
     assert_eq!(setting(&checked["options"], "otlp-every"), said("5", &format!("{path} line 1")));
     assert_eq!(setting(&checked["options"], "threads"), said("3", "command line"));
     assert!(!place.data.exists(), "nothing was begun");
+}
+
+#[test]
+fn a_look_at_the_options_has_what_is_kept_and_says_defaults_as_values() {
+    let place = Place::new();
+    let look = || place.json(&["serve", "--check-config"])["options"].clone();
+    assert_eq!(setting(&look(), "sealing"), said("enabled", "default"), "of a catalog that is not there yet");
+    assert!(!place.data.exists(), "nothing was begun");
+    place.done(&["account", "create", "abc"]);
+    place.done(&["server", "set", "sealing", "required"]);
+    place.done(&["server", "set", "lock-after", "10"]);
+    let options = look();
+    for (name, value, from) in [
+        ("sealing", "required", "server set"),
+        ("lock-after", "10", "server set"),
+        ("signing", "required", "default"),
+        ("dialect-min", "3.0", "default"),
+        ("channels-max", "4", "default"),
+        ("log-format", "text", "default"),
+        ("audit-log", place.data.join("audit.log").to_str().unwrap(), "default"),
+    ] {
+        assert_eq!(setting(&options, name), said(value, from), "{name}");
+    }
+    for name in ["threads", "metadata-cache"] {
+        assert!(
+            setting(&options, name).0.trim_end_matches('M').parse::<u64>().is_ok_and(|number| number > 0),
+            "{name}"
+        );
+    }
+    let text = place.done(&["serve", "--check-config"]);
+    assert!(!text.contains(" - "), "{text}");
+    for hidden in ["store-latency", "burst-credits-max"] {
+        assert!(!text.contains(hidden) && !place.json(&["server", "settings"]).to_string().contains(hidden), "{text}");
+    }
+    let told = place.done(&["serve", "--check-config", "--burst-credits-max", "7"]);
+    assert!(told.contains("burst-credits-max"), "{told}");
+    fs::write(place.data.join("catalog.db"), "broken").unwrap();
+    place.refused(&["serve", "--check-config"], 2);
 }

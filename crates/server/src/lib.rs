@@ -122,6 +122,11 @@ pub fn metadata_cache_bytes_max() -> u64 {
     memory::left_to_this_process() / 2
 }
 
+/// What is for it where nothing is said, as the machine is now.
+pub fn metadata_cache_bytes_usual() -> u64 {
+    Capacity::usual_known_bytes()
+}
+
 /// A running server. It ends with [`Server::stop`].
 pub struct Server {
     shared: Arc<Shared>,

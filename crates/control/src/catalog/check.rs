@@ -8,8 +8,9 @@ use serde::Serialize;
 
 use super::backup::Holds;
 use super::{
-    WAIT_MAX, accounts, believed, copies, data_place, features, groups, holds_nothing, keep_log, log_of, operators,
-    principals, schema, sense, service_principals, settings, share_rights, share_rows, users,
+    RESTORE, StoredSettings, WAIT_MAX, accounts, believed, copies, data_place, features, groups, holds_nothing,
+    keep_log, log_of, operators, principals, schema, sense, service_principals, settings, share_rights, share_rows,
+    users,
 };
 use crate::{DataFolder, Error, Problem, look_for_problems};
 
@@ -56,6 +57,16 @@ pub fn check_catalog(folder: &DataFolder) -> Result<Checked, Error> {
         Err(error) => return Err(error),
     }
     Ok(found)
+}
+
+/// The settings that the catalog of `folder` keeps, as a start there would have them. Others may use it, and nothing is changed or raised.
+pub fn kept_settings(folder: &DataFolder) -> Result<StoredSettings, Error> {
+    let mut copy = in_memory(folder)?;
+    if schema::version(&copy)? == 0 {
+        return Err(Error::machine(format!("{} holds no catalog", folder.catalog().display()), RESTORE));
+    }
+    schema::raise(&mut copy)?;
+    settings::read(&copy)
 }
 
 /// What is wrong with the file, and nothing of what it says. The caller has no other catalog open at this path than the one that is there now.

@@ -45,7 +45,7 @@ use server::admin::ShareRights;
 pub use accounts::{Account, AccountChanges, MetadataCaching};
 pub use backup::{Backup, Existing, Holds};
 pub(crate) use check::damages;
-pub use check::{CatalogProblem, Checked, check_catalog};
+pub use check::{CatalogProblem, Checked, check_catalog, kept_settings};
 pub(crate) use copies::is_of_catalog;
 pub(crate) use difference::{Difference, names};
 pub(crate) use former::FormerSecret;

@@ -11,7 +11,7 @@ use server::admin::{
     AdvertisedAddress, Anonymous, CHANNELS_DEFAULT, CHANNELS_MAX, LockRule, OwnAddresses, Polling, Sealing, Signing,
 };
 
-use super::Catalog;
+use super::{Catalog, schema};
 use crate::advertise::{advertised_text, parse_advertised};
 use crate::{Error, span};
 
@@ -337,6 +337,14 @@ impl StoredSettings {
     /// The SID of a principal of this server.
     pub fn sid(&self, relative_id: u32) -> String {
         format!("S-1-5-21-{}-{relative_id}", numbers_text(&self.machine_sid))
+    }
+
+    /// Those of a catalog that a first start would make.
+    pub fn of_new_catalog() -> Result<Self, Error> {
+        let mut connection = Connection::open_in_memory()?;
+        schema::raise(&mut connection)?;
+        fill(&mut connection)?;
+        read(&connection)
     }
 
     /// Those that somebody may set, as they are.

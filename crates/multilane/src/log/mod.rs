@@ -150,6 +150,13 @@ impl LogFilter for Levels {
     }
 }
 
+impl Format {
+    /// True where the log goes to the journal without a word.
+    pub(crate) fn is_journal_by_default() -> bool {
+        journal::is_standard_error() && journal("--log-format text").is_ok()
+    }
+}
+
 /// The way to the journal, for the option `option`.
 pub(crate) fn journal(option: &str) -> Result<Journal, Error> {
     Journal::at(Path::new(journal::SOCKET)).map_err(|cause| {

@@ -1,6 +1,7 @@
 //! The options of `serve`: of the command line, the environment and the settings file, in that order. All three have the same names, and what
 //! they say is read by the same parsers: those of the command line.
 
+mod defaults;
 mod file;
 mod reloaded;
 
@@ -46,6 +47,11 @@ pub(crate) fn read() -> Result<Told, Stopped> {
     read_from(env::args_os().collect())
 }
 
+/// True where the program was asked whether its options make sense: what is wrong then has one exit code, whatever it is.
+pub(crate) fn are_checked() -> bool {
+    env::args_os().skip(1).any(|word| word == "--check-config")
+}
+
 /// The options that a server would have which is started here, on the data folder `data`, without a word more.
 pub(crate) fn of_next_start(data: &Path) -> Result<Vec<ServeOption>, Error> {
     let words = ["multilane".into(), SERVE.into(), "--data".into(), data.into()];
@@ -80,8 +86,13 @@ fn read_from(words: Vec<OsString>) -> Result<Told, Stopped> {
     let Some((_, of_serve)) = matches.subcommand() else {
         return Err(Stopped::Error(Error::machine("`serve` is no command any more", "report this")));
     };
-    let options = options.iter().map(|option| origin(option, of_serve, file.as_ref())).collect::<Vec<_>>();
+    // What is hidden is for tests: it is told where somebody has said something of it.
+    let is_shown = |(option, told): &(&Arg, ServeOption)| !option.is_hide_set() || told.from.is_some();
+    let told = options.iter().map(|option| (option, origin(option, of_serve, file.as_ref()))).filter(is_shown);
+    let mut options: Vec<ServeOption> = told.map(|(_, told)| told).collect();
     check(&options).map_err(Stopped::Error)?;
+    let data = data::path(arguments.data.as_deref()).map_err(Stopped::Error)?;
+    options.iter_mut().for_each(|option| defaults::tell(option, &data));
     Ok(Told { arguments, options, file: file.map(|file| file.path) })
 }
 

@@ -46,6 +46,12 @@ pub(crate) fn again(started_with: &Told, control: &Mutex<Control>, log: &Log) {
 
 /// The names of options that are not the same.
 fn differences<'a>(before: &'a [ServeOption], now: &'a [ServeOption]) -> impl Iterator<Item = &'a str> {
-    let is_same = |one: &ServeOption| before.iter().any(|known| known.name == one.name && known.value == one.value);
+    let is_same = |one: &ServeOption| before.iter().any(|known| says_the_same(known, one));
     now.iter().filter(move |one| !is_same(one)).map(|one| one.name.as_str())
+}
+
+/// What nobody names is as the machine is, and that changes by itself.
+fn says_the_same(one: &ServeOption, other: &ServeOption) -> bool {
+    let is_nobodys = one.from.is_none() && other.from.is_none();
+    one.name == other.name && (one.value == other.value || is_nobodys)
 }

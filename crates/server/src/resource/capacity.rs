@@ -122,6 +122,11 @@ impl Capacity {
         Capacity { known_bytes, ram_disks: self.ram_disks.saturating_sub(more), ..self }
     }
 
+    /// What is for what is known of files, where nobody says how much.
+    pub(crate) fn usual_known_bytes() -> u64 {
+        (memory::left_to_this_process() / KNOWN_PART).clamp(KNOWN_BYTES.0, KNOWN_BYTES.1)
+    }
+
     /// That of this process, which from now on may have as many descriptors as the machine allows it.
     pub(crate) fn of_this_process() -> Self {
         let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
