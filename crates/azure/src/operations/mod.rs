@@ -26,7 +26,7 @@ use bytes::Bytes;
 use control::{KnownCatalog, Operations, ShareRecord};
 use hyper::StatusCode;
 use hyper::header::HeaderMap;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 
 use crate::answer::{Answer, empty};
 use crate::auth::Proven;
