@@ -1,6 +1,7 @@
 //! Files: made, looked at, read, changed and deleted.
 
 use std::ops::Range;
+use std::time::Duration;
 
 use bytes::Bytes;
 use client::{Access, Disposition, File, FileAttributes, OpenOptions, Security, Sharing};
@@ -9,6 +10,7 @@ use hyper::StatusCode;
 use hyper::header::{ACCEPT_RANGES, CONTENT_RANGE, CONTENT_TYPE};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{Sender, channel};
+use tokio::time::timeout;
 
 use super::described::{Described, changed};
 use super::kept::{self, Kept};
@@ -28,6 +30,8 @@ const RANGE_WITH_MD5_MAX: u64 = 4 << 20;
 const PIECE_BYTES: u64 = 1 << 20;
 const READS_AT_ONCE: usize = 2;
 const PIECES_AHEAD: usize = 2;
+/// How long who takes a file may take nothing of it: its open keeps others from the file.
+const TAKEN_WITHIN: Duration = Duration::from_secs(30);
 /// How often a file is found and lost again by who makes it.
 const RACES_MAX: usize = 4;
 
@@ -328,7 +332,7 @@ async fn send(file: File, range: Range<u64>, to: Sender<Bytes>) {
     while let Some(Ok((piece, wanted))) = pieces.next().await {
         let is_whole = piece.len() as u64 == wanted;
         // It is sent from where it arrived.
-        let is_taken = to.send(Bytes::from_owner(piece)).await.is_ok();
+        let is_taken = matches!(timeout(TAKEN_WITHIN, to.send(Bytes::from_owner(piece))).await, Ok(Ok(())));
         // The file may have been cut meanwhile.
         if !is_whole || !is_taken {
             break;
