@@ -15,5 +15,5 @@ def run(kind, report, options):
     program = packages.go_program("rest-go", "checks")
     with serving(WithRest, Wanted(shares=("conf", "other"), on_tmpfs=True)) as server:
         report.absorb(NAME, [program], CHECK_SECONDS, env=server.rest_environment())
-        rest_table.compare(report, NAME, server, "Go", options)
+        rest_table.compare(report, NAME, rest_table.asked_of(server), "Go", options)
         report.server_is_well(NAME, server)

@@ -15,5 +15,5 @@ def run(kind, report, options):
     folder = packages.node_program("rest-js")
     with serving(WithRest, Wanted(shares=("conf", "other"), on_tmpfs=True)) as server:
         report.absorb(NAME, ["node", "checks.mjs"], CHECK_SECONDS, env=server.rest_environment(), cwd=folder)
-        rest_table.compare(report, NAME, server, "JavaScript", options)
+        rest_table.compare(report, NAME, rest_table.asked_of(server), "JavaScript", options)
         report.server_is_well(NAME, server)

@@ -43,7 +43,7 @@ use crate::tokens::{self, Audience};
 
 use self::body::Bodies;
 pub(crate) use self::body::Held;
-use self::places::{Doing, Places, Stay};
+use self::places::{Doing, Places, Stay, Watched};
 
 /// How long a head may take, which is also how long a connection may stay without a request.
 const HEAD_WITHIN: Duration = Duration::from_secs(30);
@@ -209,6 +209,7 @@ async fn attend(stream: TcpStream, peer: IpAddr, front: Arc<Front>, stay: Arc<St
 
 /// Answers one connection's requests, one after the other.
 async fn talk(stream: impl AsyncRead + AsyncWrite + Unpin, connected: Connected, front: Arc<Front>, stay: Arc<Stay>) {
+    let watched = Watched::of(stream, Arc::clone(&stay));
     let answers = service_fn(move |request: Request<Incoming>| {
         let (front, stay) = (Arc::clone(&front), Arc::clone(&stay));
         async move {
@@ -221,7 +222,7 @@ async fn talk(stream: impl AsyncRead + AsyncWrite + Unpin, connected: Connected,
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_WITHIN)
         .max_buf_size(HEAD_BYTES)
-        .serve_connection(TokioIo::new(stream), answers);
+        .serve_connection(TokioIo::new(watched), answers);
     // What went wrong is the other side's to know: it has an answer, or has gone.
     let _ = connection.await;
 }

@@ -1,12 +1,15 @@
 //! Who is connected. There are so many places; where none is free, who says nothing, or does not take its answer, gives its place to who comes.
 
 use std::collections::BTreeMap;
-use std::pin::pin;
+use std::io::{self, IoSlice};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use rustix::process::{Resource, getrlimit};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::timeout;
@@ -16,8 +19,8 @@ const DESCRIPTORS_PART: u64 = 64;
 const PLACES: (u64, u64) = (16, 1024);
 /// How long somebody may have said nothing before its place is another's: enough for a head that is on its way.
 const SILENT_AT_LEAST: Duration = Duration::from_millis(250);
-/// The same for who sends a body, or takes an answer, and has not got on for so long.
-const STUCK_AT_LEAST: Duration = Duration::from_secs(3);
+/// The same for who sends a body, or takes an answer, and has not moved a byte for so long.
+const STUCK_AT_LEAST: Duration = Duration::from_secs(1);
 /// Files that are sent at a time: of each, some pieces wait for who takes them.
 const SENT_MAX: usize = 64;
 /// How long somebody waits for its turn to be sent one.
@@ -140,11 +143,75 @@ impl Stays {
 }
 
 impl Stay {
+    /// It gets on with what it does.
+    fn gets_on(&self) {
+        if let Some(staying) = self.stays.0.lock().stays.get_mut(&self.number) {
+            staying.since = Instant::now();
+        }
+    }
+
     /// It does this from now on, or has got on with it.
     pub(super) fn does(&self, doing: Doing) {
         if let Some(staying) = self.stays.0.lock().stays.get_mut(&self.number) {
             (staying.doing, staying.since) = (doing, Instant::now());
         }
+    }
+}
+
+/// A connection whose writes tell that its other end takes what it is sent.
+pub(super) struct Watched<S> {
+    stream: S,
+    stay: Arc<Stay>,
+}
+
+impl<S> Watched<S> {
+    pub(super) fn of(stream: S, stay: Arc<Stay>) -> Self {
+        Watched { stream, stay }
+    }
+
+    fn wrote(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if matches!(written, Poll::Ready(Ok(1..))) {
+            self.stay.gets_on();
+        }
+        written
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.wrote(written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, bytes);
+        self.wrote(written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
 
