@@ -3,12 +3,11 @@ and three quarters of a gigabyte, each of its commands a second or two."""
 
 from conformance import packages
 from conformance.management import Managed
-from conformance.py_smbprotocol import REQUIREMENTS as SMB_REQUIREMENTS
 from conformance.report import Skip
+from conformance.rest_page import AZ as REQUIREMENTS
 from conformance.server import HOST, Wanted, serving
 
 NAME = "az"
-REQUIREMENTS = ("azure-cli==2.91.0", *SMB_REQUIREMENTS)
 CHECK_SECONDS = 600
 
 

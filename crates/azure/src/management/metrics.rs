@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::answer::json as answered;
 use super::{Ask, Failure, Management};
 use crate::answer::Answer;
+use crate::query::decoded;
 
 /// Numbers of one series at most: a day of minutes.
 const POINTS_MAX: i64 = 1_440;
@@ -130,8 +131,11 @@ fn queries(ask: &Ask, now: Timestamp) -> Result<Vec<Query>, Failure> {
 /// `START/END`, or the last hour.
 fn range(given: Option<&str>, interval: Interval, now: Timestamp) -> Result<Range<i64>, Failure> {
     let wrong = || bad("The timespan is not START/END, each as 2026-11-29T13:00:00Z, in this order.");
-    let time = |text: &str| text.parse::<Timestamp>().map_err(|_| wrong());
-    let (start, end) = match given {
+    // One that names no zone is in UTC, as az has it.
+    let time = |text: &str| text.parse::<Timestamp>().or_else(|_| format!("{text}Z").parse()).map_err(|_| wrong());
+    // az escapes it twice.
+    let given = given.map(decoded).transpose().map_err(|_| wrong())?;
+    let (start, end) = match given.as_deref() {
         Some(text) => {
             let (start, end) = text.split_once('/').ok_or_else(wrong)?;
             (time(start)?, time(end)?)
@@ -207,6 +211,9 @@ mod tests {
         let one =
             &asked("metricnames=Egress&timespan=2026-11-30T08:00:00.000Z/2026-11-30T10:30:00%2B01:00").unwrap()[0];
         assert_eq!(one.range.end - one.range.start, 5_400);
+        let twice = "timespan=2026-11-30T08%253A00%253A00.5%252F2026-11-30T09%253A00%253A00";
+        let one = &asked(twice).unwrap()[0];
+        assert_eq!(one.range.end - one.range.start, 3_600);
         let last = &asked("").unwrap()[0];
         assert_eq!((last.metric, last.range.end - last.range.start), (Metric::Transactions, 3_660));
     }
