@@ -1,6 +1,7 @@
 """The checks made with azure-mgmt-storage. Runs inside the environment that has it; the server is in ARM_*, REST_* and SMB_* variables."""
 
 import base64
+import datetime
 import functools
 import http.client
 import json
@@ -36,7 +37,7 @@ def main():
             check()
     by_http = ByHttp(contributor())
     client = StorageManagementClient(by_http, subscription(), base_url=URL, authentication_policy=by_http)
-    for check in (accounts, keys, multichannel, protocols, usages, shares, provisioned):
+    for check in (accounts, keys, signatures, multichannel, protocols, usages, shares, provisioned):
         with lines.check(f"azure-mgmt-storage: {check.__doc__}"):
             check(client)
     for check in (features, metrics, deleted_principal):
@@ -247,6 +248,25 @@ def keys(client):
     expect(shares_by(after["key2"]), "the new key lists nothing")
     refused(lambda: shares_by(before["key2"]), "AuthenticationFailed", 403)
     refused(lambda: client.storage_accounts.regenerate_key(GROUP, ACCOUNT, {"keyName": "kerb1"}), "InvalidRequestPropertyValue", 400)
+
+
+def signatures(client):
+    """signatures are made for somebody, for an account or one share, and count for that alone"""
+    soon = (datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    wanted = {"signedServices": "f", "signedResourceTypes": "sco", "signedPermission": "rl", "signedExpiry": soon, "keyToSign": "key1"}
+    of_account = client.storage_accounts.list_account_sas(GROUP, ACCOUNT, wanted).account_sas_token
+    service = ShareServiceClient(os.environ["REST_URL"], credential=of_account)
+    expect([one.name for one in service.list_shares()] == ["conf", "other"], "others are listed")
+    refused(lambda: service.get_share_client("conf").create_directory("by-signature"), "AuthorizationPermissionMismatch", 403)
+    wanted = {"canonicalizedResource": f"/file/{ACCOUNT}/conf", "signedResource": "s", "signedPermission": "rcl", "signedExpiry": soon}
+    of_share = client.storage_accounts.list_service_sas(GROUP, ACCOUNT, wanted).service_sas_token
+    share = ShareServiceClient(os.environ["REST_URL"], credential=of_share).get_share_client("conf")
+    share.create_directory("by-signature")
+    expect("by-signature" in [one.name for one in share.list_directories_and_files()], "it was not made")
+    other = ShareServiceClient(os.environ["REST_URL"], credential=of_share).get_share_client("other")
+    refused(lambda: list(other.list_directories_and_files()), "AuthenticationFailed", 403)
+    wrong = dict(wanted, canonicalizedResource="/file/other/conf")
+    refused(lambda: client.storage_accounts.list_service_sas(GROUP, ACCOUNT, wrong), "InvalidRequestPropertyValue", 400)
 
 
 def multichannel(client):

@@ -1,12 +1,26 @@
 //! The account that every developer's tools know, with its published key: for a server that this machine alone reaches.
 
-use crate::{Catalog, DataFolder, Error};
+use crate::{Catalog, DataFolder, Error, Role, ServicePrincipal};
 
 /// Its name, as emulators of Azure's storage have it.
 pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
 /// Its first key. Everybody knows it, so that it protects nothing.
 pub const DEVELOPMENT_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
+/// The id and the secret of the service principal that a server for development has. Everybody knows them, too.
+pub const DEVELOPMENT_APPLICATION: &str = "00000000-0000-0000-0000-000000000003";
+/// Its secret.
+pub const DEVELOPMENT_SECRET: &str = "multilane-development";
+
+/// The service principal that a server for development has. It is in no catalog.
+pub(crate) fn development_principal() -> ServicePrincipal {
+    ServicePrincipal {
+        name: "development".to_owned(),
+        application_id: DEVELOPMENT_APPLICATION.to_owned(),
+        roles: vec![Role::Contributor, Role::FileContributor],
+    }
+}
 
 /// Makes the account and a first share in a new data folder. Refuses one in which somebody else's accounts are.
 pub fn development_start(catalog: &mut Catalog, folder: &DataFolder) -> Result<(), Error> {

@@ -1,15 +1,16 @@
 //! What the catalog said when it was read last, for who has to know without waiting for its disk.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
 use crate::catalog::{Account, Keys, ShareRecord, Snapshot};
 use crate::{Features, Problem};
 
-/// The accounts, shares and operators of a running server. A copy sees the same, and what is read later.
+/// The accounts, shares and operators of a running server, and whether it is one for development. A copy sees the same, and what is read later.
 #[derive(Clone, Default)]
-pub struct KnownCatalog(Arc<Mutex<Known>>);
+pub struct KnownCatalog(Arc<Mutex<Known>>, Arc<AtomicBool>);
 
 #[derive(Clone, Default)]
 struct Known {
@@ -54,6 +55,15 @@ impl KnownCatalog {
     /// The shares that are not served, and those whose folder is not as it should be.
     pub fn problems(&self) -> Arc<[Problem]> {
         Arc::clone(&self.0.lock().problems)
+    }
+
+    /// Has the service principal that everybody knows, for a server that this machine alone reaches.
+    pub fn add_development_principal(&self) {
+        self.1.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn has_development_principal(&self) -> bool {
+        self.1.load(Ordering::Relaxed)
     }
 
     pub(crate) fn snapshot(&self) -> Option<Arc<Snapshot>> {

@@ -79,7 +79,10 @@ pub use catalog::{
 pub use catalogs_in::catalogs_in;
 pub use control::{Control, Overrides, first_start};
 pub use counters::ask_for_counters;
-pub use development::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, account_with_published_key, development_start};
+pub use development::{
+    DEVELOPMENT_ACCOUNT, DEVELOPMENT_APPLICATION, DEVELOPMENT_KEY, DEVELOPMENT_SECRET, account_with_published_key,
+    development_start,
+};
 pub use error::{Error, Fault};
 pub use feature::{Feature, FeatureState, Features, Regions, WhyNot};
 pub use folder::{DataFolder, Lock};

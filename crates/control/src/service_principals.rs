@@ -2,8 +2,9 @@
 
 use secure::{PasswordHash, hmac_sha256};
 
-use crate::KnownCatalog;
 use crate::catalog::{ServicePrincipal, sense};
+use crate::development::development_principal;
+use crate::{DEVELOPMENT_APPLICATION, DEVELOPMENT_SECRET, KnownCatalog};
 
 /// What makes the key of tokens another one than everything else that is made of a secret.
 const OF_TOKENS: &[u8] = b"multilane bearer tokens";
@@ -11,6 +12,9 @@ const OF_TOKENS: &[u8] = b"multilane bearer tokens";
 impl KnownCatalog {
     /// The service principal that has this id and this secret. Takes some tenths of a second, whether there is one or not.
     pub fn prove_service_principal(&self, application_id: &str, secret: &str) -> Option<ServicePrincipal> {
+        if self.is_of_development(application_id) {
+            return (secret == DEVELOPMENT_SECRET).then(development_principal);
+        }
         let Some((principal, kept)) = self.service_principal(application_id) else {
             PasswordHash::of_nobody().matches(secret);
             return None;
@@ -21,8 +25,15 @@ impl KnownCatalog {
     /// A service principal as it is now, with the key that its tokens are signed with. That is another one once it was deleted, or made anew: so no token
     /// outlives who has it.
     pub fn service_principal_and_key(&self, application_id: &str) -> Option<(ServicePrincipal, [u8; 32])> {
+        if self.is_of_development(application_id) {
+            return Some((development_principal(), hmac_sha256(DEVELOPMENT_SECRET.as_bytes(), OF_TOKENS)));
+        }
         let (principal, kept) = self.service_principal(application_id)?;
         Some((principal, hmac_sha256(&kept.hash, OF_TOKENS)))
+    }
+
+    fn is_of_development(&self, application_id: &str) -> bool {
+        self.has_development_principal() && application_id == DEVELOPMENT_APPLICATION
     }
 
     fn service_principal(&self, application_id: &str) -> Option<(ServicePrincipal, PasswordHash)> {
@@ -39,6 +50,17 @@ impl KnownCatalog {
 #[cfg(test)]
 mod tests {
     use crate::{Catalog, Control, DataFolder, Overrides, Role, UserName};
+
+    #[test]
+    fn a_server_for_development_has_a_service_principal_that_everybody_knows_and_others_have_not() {
+        let known = crate::KnownCatalog::default();
+        let proved = |secret| known.prove_service_principal(crate::DEVELOPMENT_APPLICATION, secret).is_some();
+        assert!(!proved(crate::DEVELOPMENT_SECRET));
+        assert!(known.service_principal_and_key(crate::DEVELOPMENT_APPLICATION).is_none());
+        known.add_development_principal();
+        assert!(proved(crate::DEVELOPMENT_SECRET) && !proved("another"));
+        assert!(known.service_principal_and_key(crate::DEVELOPMENT_APPLICATION).is_some());
+    }
 
     #[test]
     fn a_service_principal_proves_itself_until_it_is_deleted() {

@@ -280,6 +280,10 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "FILE")]
     pub(crate) rest_key: Option<PathBuf>,
 
+    /// What the management interface calls the one resource group that all accounts are in
+    #[arg(long, value_name = "NAME", default_value = azure::GROUP, value_parser = rest::group)]
+    pub(crate) rest_group: String,
+
     /// Serve this machine alone, for programs that are written and tested against Azure Files: the account devstoreaccount1 with its published key,
     /// a share, and the REST interface, in a data folder of their own
     #[arg(long)]

@@ -25,6 +25,21 @@ pub(crate) fn place(text: &str) -> Result<SocketAddr, Error> {
     place_of(text, "for the REST interface", "10004, or an address of this machine and a port, such as [::1]:10004")
 }
 
+/// Characters of a resource group's name.
+const GROUP_MAX: usize = 90;
+
+/// The name of a resource group: letters, digits and some signs, no dot at its end.
+pub(crate) fn group(text: &str) -> Result<String, Error> {
+    let is_part = |c: char| c.is_alphanumeric() || "-_.()".contains(c);
+    if (1..=GROUP_MAX).contains(&text.chars().count()) && text.chars().all(is_part) && !text.ends_with('.') {
+        return Ok(text.to_owned());
+    }
+    Err(Error::argument(
+        format!("{text:?} cannot be the name of a resource group"),
+        format!("use 1 to {GROUP_MAX} letters, digits, and - _ . ( ), and no dot at the end"),
+    ))
+}
+
 /// The interface before anybody is answered.
 pub(crate) struct Endpoint {
     listening: Listening,
@@ -142,11 +157,12 @@ pub(crate) fn start(
     catalog: KnownCatalog,
     operations: Operations,
     (gauges, archive): (ShareGauges, PathBuf),
+    group: &str,
 ) -> Result<Option<Rest>, Error> {
     let (Some(endpoint), Some(smb)) = (endpoint, smb.first()) else { return Ok(None) };
     let url = endpoint.url();
     let (smb, certificate) = (from_here(*smb), endpoint.certificate);
-    let group = azure::GROUP.to_owned();
+    let group = group.to_owned();
     let source = Source { catalog, operations, smb, gauges, archive, group, certificate };
     let rest = Rest::start(endpoint.listening, source).map_err(|cause| {
         Error::machine(format!("the REST interface cannot be served: {cause}"), "try again, or leave --rest out")

@@ -138,6 +138,9 @@ fn check(options: &[ServeOption]) -> Result<(), Error> {
     if !has_rest && is_named(options, "rest-certificate") {
         return wants("rest-certificate", "rest");
     }
+    if !has_rest && is_named(options, "rest-group") {
+        return wants("rest-group", "rest");
+    }
     if is_named(options, "otlp-every") && !is_named(options, "otlp") {
         return wants("otlp-every", "otlp");
     }
