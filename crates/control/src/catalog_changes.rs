@@ -44,6 +44,7 @@ fn accounts(before: &Snapshot, now: &Snapshot) {
     for ((earlier, earlier_keys), (account, keys)) in found.kept {
         let what = named([
             ("multichannel", earlier.multichannel != account.multichannel),
+            ("retention of deleted shares", earlier.retention_days != account.retention_days),
             ("metadata caching", earlier.metadata_caching != account.metadata_caching),
         ]);
         let name = &account.name;

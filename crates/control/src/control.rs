@@ -152,11 +152,11 @@ impl Control {
         let before = std::mem::take(&mut self.problems);
         let shares: Vec<Share> = snapshot.shares.iter().filter_map(|share| self.share(share, snapshot)).collect();
         self.tell_problems(&before, snapshot);
-        self.told.replace(snapshot, &self.problems);
         self.gauges.replace(snapshot.shares.iter().map(|share| self.gauge(share, &shares)));
         let is_awaited = |share: &&ShareRecord| !shares.iter().any(|served| served.name == share.name);
         let awaited = snapshot.shares.iter().filter(is_awaited).map(|share| share.name.clone()).collect();
         let settings = settings(&self.settings_over(snapshot.settings.clone()));
+        self.told.replace(snapshot, &self.problems, settings.sealing);
         Configuration {
             principals: principals(snapshot),
             accounts: accounts(snapshot),
@@ -259,6 +259,33 @@ impl Control {
         }
     }
 
+    /// Forgets the shares that were deleted and whose time is over; true where there were some. Nobody has them served by now.
+    pub(crate) fn sweep_deleted(&mut self) -> bool {
+        let now = Timestamp::now();
+        let is_due = |known: &Arc<Snapshot>| known.deleted.iter().any(|deleted| deleted.kept_until <= now);
+        if !self.known.as_ref().is_some_and(is_due) {
+            return false;
+        }
+        let Some(catalog) = &mut self.catalog else { return false };
+        match catalog.sweep_deleted(now) {
+            Ok(gone) => {
+                for ShareRecord { name, account, .. } in &gone {
+                    info!(name: "deleted_share_gone", share = name, account, "a deleted share is gone for good");
+                }
+                !gone.is_empty()
+            }
+            Err(cause) => {
+                warn!(name: "deleted_share_stays", error = %cause, "a deleted share whose time is over could not be taken away");
+                false
+            }
+        }
+    }
+
+    /// The data folder.
+    pub(crate) fn data(&self) -> DataFolder {
+        self.folder.clone()
+    }
+
     /// True where a folder is served by now that the last configuration left out, or the other way round.
     pub(crate) fn is_behind(&self) -> bool {
         self.stores.lock().are_behind()
@@ -280,6 +307,15 @@ impl Control {
         let shares = self.known.iter().flat_map(|snapshot| &snapshot.shares);
         let used = |share: &ShareRecord| self.stores.lock().gauge(share).used_bytes();
         shares.filter_map(|share| Some(ShareUse { used_bytes: used(share), ..self.limits.in_use(share)? })).collect()
+    }
+
+    /// Where the files of a share of an account are, and the bytes that they take where those are counted.
+    pub(crate) fn place_and_use(&self, account: &AccountName, share: &ShareName) -> Option<(Source, Option<u64>)> {
+        let is_it = |one: &&ShareRecord| {
+            one.account == account.as_str() && store::fold(&one.name) == store::fold(share.as_str())
+        };
+        let share = self.known.as_ref()?.shares.iter().find(is_it)?;
+        Some((share.source.clone(), self.stores.lock().gauge(share).used_bytes()))
     }
 
     /// The shares that the catalog had when it was read last.

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::Path;
 
+use crate::LeaseRefusal;
+
 /// Whose fault it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -24,6 +26,43 @@ pub struct Error {
     what: String,
     remedy: String,
     of_catalog: OfCatalog,
+    reason: Reason,
+}
+
+/// Why something is not done, for who has a word of its own for that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// What the error says, and nobody has a word for.
+    Other,
+    /// There is no such share.
+    NoShare,
+    /// A share has that name.
+    ShareExists,
+    /// A provisioned value was increased less than 24 hours ago.
+    TooSoon(Measure),
+    /// No share is provisioned with such a value.
+    OutOfRange(Measure),
+    /// The account has no more of it.
+    AccountFull(Measure),
+    /// The account, or the server, has as many shares as it takes.
+    TooManyShares,
+    /// There are as many descriptors as are kept.
+    TooManyPermissions,
+    /// There was more to do than somebody waits for.
+    TookTooLong,
+    /// A lease keeps it from being done.
+    Lease(LeaseRefusal),
+}
+
+/// What a share is provisioned with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// Its size.
+    Size,
+    /// Operations per second.
+    Iops,
+    /// Throughput.
+    Throughput,
 }
 
 /// What kept the catalog's files from being used, where that makes a difference.
@@ -40,7 +79,7 @@ enum OfCatalog {
 
 impl Error {
     fn new(fault: Fault, what: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Error { fault, what: what.into(), remedy: remedy.into(), of_catalog: OfCatalog::Other }
+        Error { fault, what: what.into(), remedy: remedy.into(), of_catalog: OfCatalog::Other, reason: Reason::Other }
     }
 
     /// An argument that can never be right.
@@ -71,6 +110,16 @@ impl Error {
             _ => "check the path and the disk under it",
         };
         Error::machine(format!("cannot {what} {}: {cause}", path.display()), remedy)
+    }
+
+    /// The same, for this reason.
+    pub(crate) fn because(self, reason: Reason) -> Self {
+        Error { reason, ..self }
+    }
+
+    /// Why something is not done.
+    pub fn reason(&self) -> Reason {
+        self.reason
     }
 
     /// Whose fault it is.

@@ -236,6 +236,7 @@ mod tests {
             relative_id: 1000,
             shares: 0,
             users: 0,
+            retention_days: None,
         }
     }
 

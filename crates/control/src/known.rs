@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use jiff::Timestamp;
 use parking_lot::Mutex;
+use server::admin::Sealing;
 
-use crate::catalog::{Account, Keys, ShareRecord, Snapshot};
-use crate::{Features, Problem};
+use crate::catalog::{Account, DeletedShare, Keys, ShareRecord, Snapshot};
+use crate::{AzureShare, Features, FileService, Problem};
 
 /// The accounts, shares and operators of a running server, and whether it is one for development. A copy sees the same, and what is read later.
 #[derive(Clone, Default)]
@@ -16,6 +18,7 @@ pub struct KnownCatalog(Arc<Mutex<Known>>, Arc<AtomicBool>);
 struct Known {
     snapshot: Option<Arc<Snapshot>>,
     problems: Arc<[Problem]>,
+    seals_everything: bool,
 }
 
 impl KnownCatalog {
@@ -52,6 +55,29 @@ impl KnownCatalog {
         self.snapshot().map(|known| known.features.clone())
     }
 
+    /// The shares of an account that are deleted and kept, by name.
+    pub fn deleted_shares(&self, account: &str) -> Vec<DeletedShare> {
+        let now = Timestamp::now();
+        let snapshot = self.snapshot();
+        let all = snapshot.iter().flat_map(|known| &known.deleted);
+        all.filter(|deleted| deleted.share.account == account && deleted.kept_until > now).cloned().collect()
+    }
+
+    /// What clients of Azure Files keep of a share.
+    pub fn azure_share(&self, share: &ShareRecord) -> AzureShare {
+        self.snapshot().and_then(|known| known.azure_shares.get(&share.id).cloned()).unwrap_or_default()
+    }
+
+    /// How an account's file service is set up.
+    pub fn file_service(&self, account: &str) -> FileService {
+        self.snapshot().and_then(|known| known.file_services.get(account).cloned()).unwrap_or_default()
+    }
+
+    /// True where every session must be sealed, by the catalog or by how the server was started.
+    pub fn seals_everything(&self) -> bool {
+        self.0.lock().seals_everything
+    }
+
     /// The shares that are not served, and those whose folder is not as it should be.
     pub fn problems(&self) -> Arc<[Problem]> {
         Arc::clone(&self.0.lock().problems)
@@ -71,8 +97,9 @@ impl KnownCatalog {
     }
 
     /// The catalog was read again, and is served but for these problems.
-    pub(crate) fn replace(&self, snapshot: &Arc<Snapshot>, problems: &[Problem]) {
-        let known = Known { snapshot: Some(Arc::clone(snapshot)), problems: problems.into() };
+    pub(crate) fn replace(&self, snapshot: &Arc<Snapshot>, problems: &[Problem], sealing: Sealing) {
+        let seals_everything = sealing == Sealing::Required;
+        let known = Known { snapshot: Some(Arc::clone(snapshot)), problems: problems.into(), seals_everything };
         let before = std::mem::replace(&mut *self.0.lock(), known);
         drop(before);
     }

@@ -32,10 +32,12 @@ mod catalog_changes;
 mod catalog_health;
 mod catalogs_in;
 mod control;
+mod count;
 mod counters;
 mod development;
 mod error;
 mod feature;
+mod file_service;
 mod folder;
 mod hosts;
 mod known;
@@ -57,6 +59,7 @@ mod serve_option;
 mod served_folder;
 mod service_principals;
 mod share_gauges;
+mod share_lease;
 mod size;
 mod sku;
 #[cfg(test)]
@@ -71,11 +74,12 @@ pub use advertise::parse_advertised;
 pub use azure::ShareProperties;
 pub use belief::{BeliefChanges, BelievedFor};
 pub use catalog::{
-    Account, AccountChanges, Backup, BusyPolling, Catalog, CatalogProblem, Checked, Dialect, Existing, Grace, Grant,
-    Grantee, Grants, Group, Holds, Key, Keys, LockAfter, LockFor, MetadataCaching, ModeChanges, Modes, NewShare,
-    Notice, Operator, ProvisionUpdate, Restored, ServicePrincipal, Setting, ShareChanges, ShareRecord, Source,
-    StoredSettings, User, UserChanges, check_catalog, kept_settings, restore_catalog,
+    Account, AccountChanges, Backup, BusyPolling, Catalog, CatalogProblem, Checked, DeletedShare, Deletion, Dialect,
+    Existing, Grace, Grant, Grantee, Grants, Group, Holds, Key, Keys, LockAfter, LockFor, MetadataCaching, ModeChanges,
+    Modes, NewShare, Notice, Operator, ProvisionUpdate, Restored, ServicePrincipal, Setting, ShareChanges, ShareRecord,
+    Source, StoredSettings, User, UserChanges, check_catalog, kept_settings, restore_catalog,
 };
+pub use catalog::{random_number, refused_by_lease};
 pub use catalogs_in::catalogs_in;
 pub use control::{Control, Overrides, first_start};
 pub use counters::ask_for_counters;
@@ -83,8 +87,9 @@ pub use development::{
     DEVELOPMENT_ACCOUNT, DEVELOPMENT_APPLICATION, DEVELOPMENT_KEY, DEVELOPMENT_SECRET, account_with_published_key,
     development_start,
 };
-pub use error::{Error, Fault};
+pub use error::{Error, Fault, Measure, Reason};
 pub use feature::{Feature, FeatureState, Features, Regions, WhyNot};
+pub use file_service::{AccessTier, AzureShare, CorsRule, FileService, MetricsPolicy, StoredPolicy};
 pub use folder::{DataFolder, Lock};
 pub use hosts::parse_hosts;
 pub use known::KnownCatalog;
@@ -101,6 +106,10 @@ pub use reload::{Reloader, Told, reload};
 pub use role::Role;
 pub use serve_option::{ServeOption, SettingView};
 pub use share_gauges::{ShareGauges, ShareReading};
+pub use share_lease::{
+    BREAK_SECONDS_MAX, LEASE_SECONDS, LeaseAction, LeaseRefusal, LeaseState, ShareLease, lease_by, lease_state,
+    may_change, may_use,
+};
 pub use size::{parse_bytes, parse_size};
 pub use sku::{AccountKind, AccountPlan, Billing, Sku};
 pub use socket::{AdminSocket, Explain, Facts, LogFilter, Request, Seen, ask, ask_for_all, see};

@@ -88,6 +88,6 @@ impl Operations {
 }
 
 /// Tells who has changed something that the next reading of the catalog tells of, too.
-fn changed(by: By<'_>, what: &str, of: &str) {
+pub(crate) fn changed(by: By<'_>, what: &str, of: &str) {
     info!(name: "catalog_changed", operator = by.name(), what, of, "somebody has changed the catalog by an interface");
 }

@@ -4,12 +4,18 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use server::admin::{Admin, Multichannel, OpenView};
 use tracing::info;
 
+use crate::count::count_bytes;
+use crate::managed::changed;
 use crate::reload::reload;
-use crate::{AccountChanges, AccountName, Catalog, Control, DataFolder, Error, LimitChanges, ShareName};
+use crate::{
+    AccountChanges, AccountName, AzureShare, Catalog, Control, DataFolder, Deletion, Error, FileService, LimitChanges,
+    NewShare, Reason, ShareChanges, ShareName, ShareRecord, Source,
+};
 
 /// How long a change waits for programs that hold the catalog: less than who asks for it waits for an answer, so that what is said to have failed is not
 /// done later.
@@ -85,7 +91,7 @@ impl Operations {
         if limits == LimitChanges::default() {
             return Err(Error::argument("no limit was named", "name one"));
         }
-        let (share, before) = Catalog::reopen_within(&self.folder, CATALOG_WAIT)?.change_limits(share, limits)?;
+        let (share, before) = self.catalog()?.change_limits(share, limits)?;
         let (from, to) = (before.named_by(limits), share.limits.named_by(limits));
         info!(name: "limits_changed", operator = by.name(), share = share.name, from, to, "an operator has changed a share's limits");
         self.take_up()
@@ -94,10 +100,138 @@ impl Operations {
     /// Lets the sessions of an account have several channels, or no longer, and has the server take that up.
     pub fn switch_multichannel(&self, by: By<'_>, account: &AccountName, to: Multichannel) -> Result<(), Error> {
         let changes = AccountChanges { multichannel: Some(to), ..AccountChanges::default() };
-        Catalog::reopen_within(&self.folder, CATALOG_WAIT)?.update_account(account, changes)?;
+        self.catalog()?.update_account(account, changes)?;
         let is_on = to == Multichannel::On;
         info!(name: "multichannel_switched", operator = by.name(), account = account.as_str(), on = is_on, "an operator has switched multichannel");
         self.take_up()
+    }
+
+    /// Makes a share for a client that has this kept of it, and has the server serve it.
+    pub fn create_share(&self, by: By<'_>, new: &NewShare, kept: AzureShare) -> Result<ShareRecord, Error> {
+        let share = self.catalog()?.create_share_with(new, &[], kept)?;
+        changed(by, "share created", &share.name);
+        self.take_up()?;
+        Ok(share)
+    }
+
+    /// Changes a share of an account, and what is kept of it, for who names this lease, or none.
+    pub fn update_share(
+        &self,
+        by: By<'_>,
+        account: &AccountName,
+        share: &ShareName,
+        changes: &ShareChanges,
+        lease: Option<&str>,
+        keep: impl FnOnce(&mut AzureShare, Timestamp),
+    ) -> Result<ShareRecord, Error> {
+        let share = self.catalog()?.update_share_of(account, share, changes, lease, keep)?;
+        changed(by, "share changed", &share.name);
+        self.take_up()?;
+        Ok(share)
+    }
+
+    /// Deletes a share of an account for who names this lease, or none. What clients have open on it is closed.
+    pub fn delete_share(
+        &self,
+        by: By<'_>,
+        account: &AccountName,
+        share: &ShareName,
+        lease: Option<&str>,
+    ) -> Result<Deletion, Error> {
+        let deletion = self.catalog()?.delete_share_of(account, share, lease)?;
+        changed(by, "share deleted", &deletion.share().name);
+        self.take_up()?;
+        Ok(deletion)
+    }
+
+    /// Has a deleted share of an account there again.
+    pub fn undelete_share(
+        &self,
+        by: By<'_>,
+        account: &AccountName,
+        deleted: &ShareName,
+        version: Option<&str>,
+        new_name: &ShareName,
+    ) -> Result<ShareRecord, Error> {
+        let share = self.catalog()?.undelete_share(Some(account), deleted, version, Some(new_name))?;
+        changed(by, "share undeleted", &share.name);
+        self.take_up()?;
+        Ok(share)
+    }
+
+    /// Changes what clients of Azure Files keep of a share of an account ([`Catalog::change_azure_share`]).
+    pub fn change_azure_share<T>(
+        &self,
+        account: &AccountName,
+        share: &ShareName,
+        change: impl FnOnce(&mut AzureShare, Timestamp) -> Result<T, Error>,
+    ) -> Result<(T, AzureShare), Error> {
+        let changed = self.catalog()?.change_azure_share(account, share, change)?;
+        self.take_up()?;
+        Ok(changed)
+    }
+
+    /// Sets an account's file service up otherwise: what clients keep of it, and what the server does.
+    pub fn set_file_service(
+        &self,
+        by: By<'_>,
+        account: &AccountName,
+        to: &FileService,
+        changes: AccountChanges,
+    ) -> Result<(), Error> {
+        let mut catalog = self.catalog()?;
+        to.check()?;
+        catalog.update_account(account, changes)?;
+        catalog.set_file_service(account, to)?;
+        changed(by, "file service set", account.as_str());
+        self.take_up()
+    }
+
+    /// Keeps a descriptor of files of a share by a name ([`Catalog::keep_permission`]).
+    pub fn keep_permission(
+        &self,
+        account: &AccountName,
+        share: &ShareName,
+        name: &str,
+        descriptor: &[u8],
+    ) -> Result<(), Error> {
+        self.catalog()?.keep_permission(account, share, name, descriptor)
+    }
+
+    /// A descriptor that is kept of a share, if there is one of that name.
+    pub fn permission(&self, account: &AccountName, share: &ShareName, name: &str) -> Result<Option<Vec<u8>>, Error> {
+        self.catalog()?.permission(account, share, name)
+    }
+
+    /// Bytes that the files of a share take, where they are counted all the time.
+    pub fn used_bytes(&self, account: &AccountName, share: &ShareName) -> Result<Option<u64>, Error> {
+        Ok(self.place_and_use(account, share)?.1)
+    }
+
+    /// The same, counted now where they are not counted all the time. Waits for the folder's device.
+    pub fn count_used_bytes(&self, account: &AccountName, share: &ShareName) -> Result<u64, Error> {
+        match self.place_and_use(account, share)? {
+            (_, Some(used)) => Ok(used),
+            (Source::Folder { path, .. }, None) => count_bytes(&path),
+            (Source::Ram { .. }, None) => Ok(0),
+        }
+    }
+
+    fn place_and_use(&self, account: &AccountName, share: &ShareName) -> Result<(Source, Option<u64>), Error> {
+        let ending = || Error::machine("the server ends", "ask it when it has started again");
+        let control = self.control.upgrade().ok_or_else(ending)?;
+        let found = control.lock().place_and_use(account, share);
+        found.ok_or_else(|| {
+            Error::missing(
+                format!("the account {:?} has no share {:?}", account.as_str(), share.as_str()),
+                "`multilane share list` shows those there are",
+            )
+            .because(Reason::NoShare)
+        })
+    }
+
+    fn catalog(&self) -> Result<Catalog, Error> {
+        Catalog::reopen_within(&self.folder, CATALOG_WAIT)
     }
 
     pub(crate) fn take_up(&self) -> Result<(), Error> {

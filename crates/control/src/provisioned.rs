@@ -6,11 +6,11 @@ use std::ops::RangeInclusive;
 
 use jiff::Timestamp;
 
-use crate::Error;
 use crate::provisioning::{
     ProvisionModel, burst_credits_max, next_decrease, v1_burst_iops, v1_iops, v1_mibps, v2_burst_iops,
     v2_recommended_iops, v2_recommended_mibps,
 };
+use crate::{Error, Measure, Reason};
 
 /// What to provision a share with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +87,7 @@ impl Provisioned {
     /// A v1 share of `gib` GiB, increased last at `increased`. Fails where there is none of this size.
     pub fn v1(gib: u32, increased: Timestamp) -> Result<Self, Error> {
         let model = ProvisionModel::V1;
-        within(model, gib, "GiB", &model.gib())?;
+        within(model, gib, Measure::Size, &model.gib())?;
         let increased = Increases { gib: increased, iops: increased, mibps: increased };
         Ok(Self::of(model, gib, [v1_iops(gib), v1_mibps(gib), v1_burst_iops(gib)], increased))
     }
@@ -95,9 +95,9 @@ impl Provisioned {
     /// A v2 share of `gib` GiB, `iops` operations per second and `mibps` MiB/s. Fails where there is none of these values.
     pub fn v2(gib: u32, iops: u32, mibps: u32, increased: Increases) -> Result<Self, Error> {
         let model = ProvisionModel::V2;
-        within(model, gib, "GiB", &model.gib())?;
-        within(model, iops, "IOPS", &model.iops())?;
-        within(model, mibps, "MiB/s", &model.mibps())?;
+        within(model, gib, Measure::Size, &model.gib())?;
+        within(model, iops, Measure::Iops, &model.iops())?;
+        within(model, mibps, Measure::Throughput, &model.mibps())?;
         Ok(Self::of(model, gib, [iops, mibps, v2_burst_iops(iops)], increased))
     }
 
@@ -116,15 +116,15 @@ impl Provisioned {
                 follows_size(changes.iops, changes.mibps)?;
                 // A size that cannot be is told before a time to wait for.
                 let wanted = Self::v1(gib, old.gib)?;
-                Self::v1(wanted.gib, moved(self.gib, gib, "GiB", old.gib, now)?)
+                Self::v1(wanted.gib, moved(self.gib, gib, Measure::Size, old.gib, now)?)
             }
             ProvisionModel::V2 => {
                 let (iops, mibps) = (changes.iops.unwrap_or(self.iops), changes.mibps.unwrap_or(self.mibps));
                 let wanted = Self::v2(gib, iops, mibps, *old)?;
                 let increased = Increases {
-                    gib: moved(self.gib, gib, "GiB", old.gib, now)?,
-                    iops: moved(self.iops, iops, "IOPS", old.iops, now)?,
-                    mibps: moved(self.mibps, mibps, "MiB/s", old.mibps, now)?,
+                    gib: moved(self.gib, gib, Measure::Size, old.gib, now)?,
+                    iops: moved(self.iops, iops, Measure::Iops, old.iops, now)?,
+                    mibps: moved(self.mibps, mibps, Measure::Throughput, old.mibps, now)?,
                 };
                 Ok(Provisioned { increased, ..wanted })
             }
@@ -133,7 +133,7 @@ impl Provisioned {
 }
 
 /// When a value counts as increased last that was `old`, and increased at `increased`, and becomes `new` at `now`.
-fn moved(old: u32, new: u32, unit: &str, increased: Timestamp, now: Timestamp) -> Result<Timestamp, Error> {
+fn moved(old: u32, new: u32, measure: Measure, increased: Timestamp, now: Timestamp) -> Result<Timestamp, Error> {
     let next = next_decrease(increased);
     if new > old {
         return Ok(now);
@@ -141,12 +141,14 @@ fn moved(old: u32, new: u32, unit: &str, increased: Timestamp, now: Timestamp) -
     if new == old || now >= next {
         return Ok(increased);
     }
-    Err(Error::conflict(
+    let unit = measure.unit();
+    let refused = Error::conflict(
         format!(
             "what is provisioned was increased less than 24 hours ago: {old} {unit} cannot become {new} before {next}"
         ),
         format!("try again from {next} on, or leave it at {old} {unit} or more"),
-    ))
+    );
+    Err(refused.because(Reason::TooSoon(measure)))
 }
 
 /// In v1 nothing but the size is provisioned.
@@ -162,14 +164,27 @@ fn follows_size(iops: Option<u32>, mibps: Option<u32>) -> Result<(), Error> {
 }
 
 /// A share of `model` can have `number` of `unit`.
-fn within(model: ProvisionModel, number: u32, unit: &str, range: &RangeInclusive<u32>) -> Result<(), Error> {
+fn within(model: ProvisionModel, number: u32, measure: Measure, range: &RangeInclusive<u32>) -> Result<(), Error> {
     if range.contains(&number) {
         return Ok(());
     }
-    Err(Error::argument(
+    let unit = measure.unit();
+    let refused = Error::argument(
         format!("a share of provisioned {} cannot have {number} {unit}", model.as_str()),
         format!("give it {} to {} {unit}", range.start(), range.end()),
-    ))
+    );
+    Err(refused.because(Reason::OutOfRange(measure)))
+}
+
+impl Measure {
+    /// What it is counted in.
+    pub(crate) fn unit(self) -> &'static str {
+        match self {
+            Measure::Size => "GiB",
+            Measure::Iops => "IOPS",
+            Measure::Throughput => "MiB/s",
+        }
+    }
 }
 
 /// The catalog keeps seconds.

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::{Error, Provisioned};
+use crate::{Error, Measure, Provisioned, Reason};
 
 /// The most operations per second of a share, provisioned or in a burst, and of an account with provisioned v2.
 pub const IOPS_MAX: u32 = 102_400;
@@ -157,21 +157,24 @@ impl ProvisionedSum {
                     model.as_str()
                 ),
                 "delete a share of it first, or use another account",
-            ));
+            )
+            .because(Reason::TooManyShares));
         }
         let sums = [
-            (wanted.gib, left(self.gib, max.gib), "GiB"),
-            (wanted.iops, left(self.iops, max.iops), "IOPS"),
-            (wanted.mibps, left(self.mibps, max.mibps), "MiB/s"),
+            (wanted.gib, left(self.gib, max.gib), Measure::Size),
+            (wanted.iops, left(self.iops, max.iops), Measure::Iops),
+            (wanted.mibps, left(self.mibps, max.mibps), Measure::Throughput),
         ];
         let least = [model.gib(), model.iops(), model.mibps()].map(|range| u64::from(*range.start()));
         let beyond = sums.into_iter().zip(least).find(|((wanted, left, _), _)| u64::from(*wanted) > *left);
-        let Some(((wanted, left, unit), least)) = beyond else { return Ok(()) };
+        let Some(((wanted, left, measure), least)) = beyond else { return Ok(()) };
+        let unit = measure.unit();
         let ask = if left < least { String::new() } else { format!("ask for {left} {unit} or less, ") };
-        Err(Error::conflict(
+        let refused = Error::conflict(
             format!("the account has {left} {unit} left for this share, which comes to {wanted}"),
             format!("{ask}decrease or delete another share, or use another account"),
-        ))
+        );
+        Err(refused.because(Reason::AccountFull(measure)))
     }
 }
 

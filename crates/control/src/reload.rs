@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use server::admin::Admin;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
+use crate::catalog::own_folder;
 use crate::catalog_health::CatalogHealth;
 use crate::served_folder::HANGS_AFTER;
 use crate::{Control, Error, Problem};
@@ -97,6 +98,8 @@ impl Work {
     fn run(&self, changes: &Receiver<()>) {
         // What the log was told last of a catalog that cannot be read.
         let mut told = None;
+        // What a server before has left.
+        self.take_away();
         loop {
             match changes.recv_timeout(LOOK_EVERY) {
                 Ok(()) => {}
@@ -104,6 +107,7 @@ impl Work {
                     Some(control) if control.lock().is_out_of_date() => self.wanted.store(true, Ordering::Release),
                     Some(control) => {
                         control.lock().forget_rest();
+                        self.sweep();
                         continue;
                     }
                     None => return,
@@ -119,6 +123,30 @@ impl Work {
                 self.wanted.store(true, Ordering::Release);
             }
             told = None;
+            self.sweep();
+        }
+    }
+
+    /// Has deleted shares be gone whose time is over.
+    fn sweep(&self) {
+        let Some(control) = self.control.upgrade() else { return };
+        if control.lock().sweep_deleted() {
+            self.wanted.store(true, Ordering::Release);
+            self.take_away();
+        }
+    }
+
+    /// Takes away the folders of shares that are gone, on a thread of its own: they may be large.
+    fn take_away(&self) {
+        let Some(control) = self.control.upgrade() else { return };
+        let data = control.lock().data();
+        let work = move || {
+            if let Err(cause) = own_folder::empty_gone(data.path()) {
+                warn!(name: "deleted_share_stays", error = %cause, "the files of a deleted share could not all be taken away");
+            }
+        };
+        if let Err(cause) = thread::Builder::new().name("multilane-sweep".to_owned()).spawn(work) {
+            warn!(name: "deleted_share_stays", error = %cause, "there is no thread to take the files of a deleted share away");
         }
     }
 

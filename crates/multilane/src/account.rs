@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use server::admin::Multichannel;
 
-use crate::arguments::{AccountCommand, Switch};
+use crate::arguments::{AccountCommand, Retention, Switch};
 use crate::data;
 use crate::output::{Deleted, Output};
 use crate::table::Table;
@@ -30,6 +30,8 @@ struct Shown {
     sid: String,
     shares: u64,
     users: u64,
+    /// For how many days deleted shares are kept; null where they are not.
+    share_retention_days: Option<u16>,
 }
 
 /// Keys as `--json` prints them.
@@ -71,7 +73,7 @@ pub(crate) fn run(path: &Path, command: &AccountCommand, output: Output) -> Resu
             let account = told.shown(catalog.account(name)?);
             output.print(&account, description)
         }
-        AccountCommand::Update { name, multichannel, metadata_caching } => {
+        AccountCommand::Update { name, multichannel, metadata_caching, share_retention } => {
             let changes = AccountChanges {
                 multichannel: multichannel.map(|to| match to {
                     Switch::On => Multichannel::On,
@@ -80,6 +82,10 @@ pub(crate) fn run(path: &Path, command: &AccountCommand, output: Output) -> Resu
                 metadata_caching: metadata_caching.map(|to| match to {
                     Switch::On => MetadataCaching::On,
                     Switch::Off => MetadataCaching::Off,
+                }),
+                retention_days: share_retention.map(|to| match to {
+                    Retention::Days(days) => Some(days),
+                    Retention::Off => None,
                 }),
             };
             let account = told.shown(catalog.update_account(name, changes)?);
@@ -136,6 +142,7 @@ impl Told {
             name: account.name,
             shares: account.shares,
             users: account.users,
+            share_retention_days: account.retention_days,
         }
     }
 }
@@ -163,7 +170,8 @@ fn table(accounts: &[Shown]) -> String {
 fn description(account: &Shown) -> String {
     let problem = account.metadata_caching_problem.as_ref();
     let told = problem.map(|problem| format!("\nno metadata caching: {problem}\n")).unwrap_or_default();
-    table(std::slice::from_ref(account)) + &told
+    let kept = account.share_retention_days.map(|days| format!("\ndeleted shares are kept for {days} days\n"));
+    table(std::slice::from_ref(account)) + &told + &kept.unwrap_or_default()
 }
 
 fn print_keys(keys: Keys, output: Output) -> Result<(), Error> {

@@ -408,7 +408,7 @@ pub(crate) enum AccountCommand {
     },
     /// Change an account
     #[command(after_help = "Example:\n  multilane account update projects --multichannel on")]
-    #[command(group = ArgGroup::new("change").args(["multichannel", "metadata_caching"]).required(true).multiple(true))]
+    #[command(group = ArgGroup::new("change").args(["multichannel", "metadata_caching", "share_retention"]).required(true).multiple(true))]
     Update {
         /// Its name
         name: AccountName,
@@ -418,6 +418,9 @@ pub(crate) enum AccountCommand {
         /// Cache metadata, for accounts of kind FileStorage; those that have a SKU need the feature AzurePremiumFilesMetadataCacheFeature
         #[arg(long, value_name = "on|off")]
         metadata_caching: Option<Switch>,
+        /// Keep shares that are deleted from now on for so many days, 1 to 365, so that `share undelete` has them there again
+        #[arg(long, value_name = "DAYS|off")]
+        share_retention: Option<Retention>,
     },
     /// Show the keys of an account, each of which is a password
     #[command(
@@ -438,6 +441,30 @@ pub(crate) enum AccountCommand {
         /// Its name
         name: AccountName,
     },
+}
+
+/// For how long deleted shares are kept.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Retention {
+    /// So many days.
+    Days(u16),
+    /// They are not.
+    Off,
+}
+
+impl std::str::FromStr for Retention {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let days = text.strip_suffix('d').unwrap_or(text);
+        match days.parse() {
+            _ if text == "off" => Ok(Retention::Off),
+            Ok(days @ 1..=365) => Ok(Retention::Days(days)),
+            Ok(_) | Err(_) => {
+                Err(Error::argument(format!("{text:?} is no number of days"), "use 1 to 365, such as 7, or off"))
+            }
+        }
+    }
 }
 
 const USER_EXAMPLE: &str = "Examples:\n  multilane user create alice\n  printf '%s\\n' \"$PASSWORD\" | multilane user create alice --password-stdin";

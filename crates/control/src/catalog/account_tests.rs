@@ -82,7 +82,11 @@ fn of_two_changes_to_an_account_both_are_made_or_none() {
     let (_place, folder) = place();
     let mut catalog = Catalog::open(&folder).unwrap();
     let before = catalog.create_account(&account("premium"), plan(Sku::PremiumLrs, None)).unwrap();
-    let both = AccountChanges { multichannel: Some(Multichannel::On), metadata_caching: Some(MetadataCaching::On) };
+    let both = AccountChanges {
+        multichannel: Some(Multichannel::On),
+        metadata_caching: Some(MetadataCaching::On),
+        retention_days: None,
+    };
     catalog.update_account(&account("premium"), both).unwrap_err();
     assert_eq!(catalog.account(&account("premium")).unwrap(), before);
     catalog.register_feature(Feature::MetadataCache, SignedDuration::ZERO, Timestamp::now()).unwrap();

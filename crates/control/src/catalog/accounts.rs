@@ -7,6 +7,7 @@ use server::admin::Multichannel;
 use super::keys::Keys;
 use super::settings::wrong_in;
 use super::{Catalog, features, no_account, principals, room_for_one};
+use crate::file_service::check_days;
 use crate::sku::billing;
 use crate::{AccountKind, AccountName, AccountPlan, Billing, Error, Feature, Features, Region, Sku};
 
@@ -34,6 +35,8 @@ pub struct Account {
     pub shares: u64,
     /// Users it has.
     pub users: u64,
+    /// For how many days its shares are kept when they are deleted, where they are.
+    pub retention_days: Option<u16>,
 }
 
 /// Whether the paths of an account's files are cached for the next who opens them.
@@ -52,6 +55,8 @@ pub struct AccountChanges {
     pub multichannel: Option<Multichannel>,
     /// Cache metadata, or no longer. Only accounts that have [`Feature::MetadataCache`] do.
     pub metadata_caching: Option<MetadataCaching>,
+    /// Keep deleted shares for so many days, or no longer. It counts for shares that are deleted from then on.
+    pub retention_days: Option<Option<u16>>,
 }
 
 impl Account {
@@ -108,6 +113,11 @@ impl Catalog {
             if let Some(caching) = changes.metadata_caching {
                 set_metadata_caching(transaction, &account, caching)?;
             }
+            if let Some(days) = changes.retention_days {
+                days.map_or(Ok(()), check_days)?;
+                let update = "UPDATE account SET retention_days = ?2 WHERE relative_id = ?1";
+                transaction.execute(update, params![account.relative_id, days])?;
+            }
             find(transaction, name.as_str())
         })
     }
@@ -135,13 +145,18 @@ impl Catalog {
     pub fn delete_account(&mut self, name: &AccountName) -> Result<(), Error> {
         self.forget(|transaction| {
             let account = find(transaction, name.as_str())?;
-            for (table, what) in [("share", "share"), ("user", "user"), ("user_group", "group")] {
-                let count = format!("SELECT count(*) FROM {table} WHERE account = ?1");
+            for (table, what, which, command) in [
+                ("share", "share", "AND deleted IS NULL", "share delete"),
+                ("share", "deleted share", "AND deleted IS NOT NULL", "share purge"),
+                ("user", "user", "", "user delete"),
+                ("user_group", "group", "", "group delete"),
+            ] {
+                let count = format!("SELECT count(*) FROM {table} WHERE account = ?1 {which}");
                 let count: i64 = transaction.query_row(&count, [account.relative_id], |row| row.get(0))?;
                 if count > 0 {
                     return Err(Error::conflict(
                         format!("account {:?} has {count} {what}{}", account.name, if count == 1 { "" } else { "s" }),
-                        format!("take them away first with `multilane {what} delete NAME`"),
+                        format!("take them away first with `multilane {command} NAME`"),
                     ));
                 }
             }
@@ -186,8 +201,8 @@ pub(super) fn find(connection: &Connection, name: &str) -> Result<Account, Error
 pub(super) fn all_with_keys(connection: &Connection) -> Result<Vec<(Account, Keys)>, Error> {
     let (features, now) = (features::read(connection)?, Timestamp::now());
     let mut select = connection.prepare(
-        "SELECT name, kind, sku, location, relative_id, key1, key2, multichannel, metadata_caching,
-                (SELECT count(*) FROM share WHERE share.account = account.relative_id) AS shares,
+        "SELECT name, kind, sku, location, relative_id, key1, key2, multichannel, metadata_caching, retention_days,
+                (SELECT count(*) FROM share WHERE share.account = account.relative_id AND deleted IS NULL) AS shares,
                 (SELECT count(*) FROM user WHERE user.account = account.relative_id) AS users
          FROM account ORDER BY relative_id",
     )?;
@@ -212,6 +227,7 @@ fn record(row: &Row<'_>) -> Result<Account, Error> {
         relative_id: row.get("relative_id")?,
         shares: count("shares")?,
         users: count("users")?,
+        retention_days: row.get("retention_days")?,
     })
 }
 

@@ -66,9 +66,19 @@ impl Holds {
             users: rows("user")?,
             groups: rows("user_group")?,
             operators: rows("operator")?,
-            shares: rows("share")?,
+            shares: live_shares(connection)?,
         })
     }
+}
+
+/// The shares that are not deleted. An older catalog keeps no others.
+fn live_shares(connection: &Connection) -> Result<usize, Error> {
+    if !connection.table_exists(None, "share")? {
+        return Ok(0);
+    }
+    let which = if connection.column_exists(None, "share", "deleted")? { " WHERE deleted IS NULL" } else { "" };
+    let count = format!("SELECT count(*) FROM share{which}");
+    Ok(usize::try_from(connection.query_row(&count, [], |row| row.get::<_, i64>(0))?).unwrap_or(0))
 }
 
 impl Catalog {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::backup::Holds;
 use super::{
     RESTORE, StoredSettings, WAIT_MAX, accounts, believed, copies, data_place, features, groups, holds_nothing,
-    keep_log, log_of, operators, principals, schema, sense, service_principals, settings, share_rights, share_rows,
+    keep_log, kept, log_of, operators, principals, schema, sense, service_principals, settings, share_rights, share_rows,
     users,
 };
 use crate::{DataFolder, Error, Problem, look_for_problems};
@@ -203,6 +203,9 @@ fn unread(connection: &Connection) -> Vec<Error> {
         groups::all(connection).err(),
         groups::memberships(connection).err(),
         share_rows::all(connection).err(),
+        share_rows::deleted(connection).err(),
+        kept::of_accounts(connection).err(),
+        kept::of_shares(connection).err(),
         share_rights::all(connection).err(),
         settings::read(connection).err(),
         features::read(connection).err(),

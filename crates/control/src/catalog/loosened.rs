@@ -136,6 +136,12 @@ fn shares(before: &Snapshot, now: &Snapshot, found: &mut Vec<String>) {
         for what in opened(earlier, share) {
             found.push(format!("share {} {what}", share.name));
         }
+        let policies = |of: &Snapshot| of.azure_shares.get(&share.id).map(|kept| kept.policies.clone());
+        let had = policies(before).unwrap_or_default();
+        let others = policies(now).unwrap_or_default().into_iter().filter(|policy| !had.contains(policy));
+        for policy in others {
+            found.push(format!("share {} has the stored access policy {:?} again", share.name, policy.id));
+        }
     }
 }
 

@@ -6,15 +6,18 @@ mod believed;
 mod check;
 mod copies;
 mod data_place;
+mod deleted;
 mod difference;
 mod features;
 mod former;
 mod groups;
 mod identity;
+mod kept;
 mod keys;
 mod loosened;
 mod notice;
 mod operators;
+pub(crate) mod own_folder;
 mod principals;
 mod provisions;
 mod restore;
@@ -47,6 +50,7 @@ pub use backup::{Backup, Existing, Holds};
 pub(crate) use check::damages;
 pub use check::{CatalogProblem, Checked, check_catalog, kept_settings};
 pub(crate) use copies::is_of_catalog;
+pub use deleted::{DeletedShare, Deletion, refused_by_lease};
 pub(crate) use difference::{Difference, names};
 pub(crate) use former::FormerSecret;
 pub use former::Grace;
@@ -57,6 +61,7 @@ pub use notice::Notice;
 pub use operators::Operator;
 pub use restore::{Restored, restore_catalog};
 pub use service_principals::ServicePrincipal;
+pub use settings::random_number;
 pub use settings::{BusyPolling, Dialect, LockAfter, LockFor, Setting, StoredSettings};
 pub use share_rights::{Grant, Grantee, Grants};
 pub use shares::{ModeChanges, Modes, NewShare, ProvisionUpdate, ShareChanges, ShareRecord};
@@ -64,7 +69,7 @@ pub(crate) use sources::Changes;
 pub use sources::Source;
 pub use users::{User, UserChanges};
 
-use crate::{AccountName, DataFolder, Error, Features, folder};
+use crate::{AccountName, AzureShare, DataFolder, Error, Features, FileService, folder};
 
 /// How long a program waits for another's change: changes take milliseconds, so longer means that somebody hangs.
 const WAIT_MAX: Duration = Duration::from_secs(10);
@@ -104,6 +109,12 @@ pub(crate) struct Snapshot {
     /// The relative ids of the groups that users are in, by those of the users.
     pub(crate) groups_of: groups::GroupsOf,
     pub(crate) shares: Vec<ShareRecord>,
+    /// Shares that are deleted and kept.
+    pub(crate) deleted: Vec<DeletedShare>,
+    /// What clients of Azure Files keep of shares, by their numbers.
+    pub(crate) azure_shares: HashMap<i64, AzureShare>,
+    /// The same of accounts, by their names.
+    pub(crate) file_services: HashMap<String, FileService>,
     /// The rights of shares, by their numbers.
     pub(crate) rights: HashMap<i64, ShareRights>,
     pub(crate) settings: StoredSettings,
@@ -128,6 +139,9 @@ impl Snapshot {
             groups: groups::all(view)?,
             groups_of: groups::memberships(view)?,
             shares: share_rows::all(view)?,
+            deleted: share_rows::deleted(view)?,
+            azure_shares: kept::of_shares(view)?,
+            file_services: kept::of_accounts(view)?,
             rights: share_rights::all(view)?,
             settings: settings::read(view)?,
             features: features::read(view)?,
@@ -276,6 +290,7 @@ impl Snapshot {
         self.features.next_change(self.read_at).is_some_and(|change| change <= now)
             || self.users.iter().filter_map(|(user, _)| user.expires).any(has_come)
             || self.former.iter().any(|former| has_come(former.until))
+            || self.deleted.iter().any(|deleted| has_come(deleted.kept_until))
     }
 }
 
@@ -447,6 +462,8 @@ fn room_for_one(transaction: &Transaction<'_>, table: &str, rows_max: i64) -> Re
 mod account_tests;
 #[cfg(test)]
 mod backup_tests;
+#[cfg(test)]
+mod deleted_tests;
 #[cfg(test)]
 mod harm_tests;
 #[cfg(test)]

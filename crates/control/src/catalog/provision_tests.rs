@@ -136,7 +136,9 @@ fn a_ram_disk_fits_into_what_is_provisioned() {
 fn a_decrease_is_refused_until_a_day_after_the_last_increase() {
     let (_place, _folder, mut catalog) = catalog(Some(Sku::PremiumV2Lrs));
     let now: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
-    let made = catalog.create_share_at(&provisioned("one", 500, Some(5_000), Some(300)), &[], now).unwrap();
+    let made = catalog
+        .create_share_at(&provisioned("one", 500, Some(5_000), Some(300)), &[], AzureShare::default(), now)
+        .unwrap();
     let at = |catalog: &mut Catalog, hour, changes: &ShareChanges| {
         catalog.update_share_at(&share("one"), changes, now + hours(hour))
     };
@@ -275,7 +277,8 @@ fn azure_has_names_for_all_of_it() {
     let now: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
     let next = Some(next_decrease(now).to_string());
     assert_eq!(next.as_deref(), Some("2026-03-02T12:00:00Z"));
-    let mut properties = |new: &NewShare| ShareProperties::from(&catalog.create_share_at(new, &[], now).unwrap());
+    let mut properties =
+        |new: &NewShare| ShareProperties::from(&catalog.create_share_at(new, &[], AzureShare::default(), now).unwrap());
     let v1 = properties(&provisioned("one", 1_024, None, None));
     assert_eq!(
         (v1.share_quota, v1.provisioned_iops, v1.provisioned_bandwidth_mibps),

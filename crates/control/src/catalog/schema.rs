@@ -8,7 +8,7 @@ use super::data_place;
 use crate::Error;
 
 /// Every step ever taken. A published step never changes; what is new is a step at the end.
-const STEPS: [&str; 16] = [
+const STEPS: [&str; 17] = [
     "
     CREATE TABLE setting (
         name TEXT PRIMARY KEY,
@@ -156,6 +156,24 @@ const STEPS: [&str; 16] = [
          salt BLOB NOT NULL CHECK (length(salt) = 16),
          hash BLOB NOT NULL CHECK (length(hash) = 32)
      ) STRICT",
+    // Shares that are deleted and kept for days, if their account wants that: they have no name by which they would be found.
+    //
+    // What clients of Azure Files keep of accounts and shares, in JSON, and descriptors that they name by keys.
+    "ALTER TABLE account ADD COLUMN retention_days INTEGER CHECK (retention_days BETWEEN 1 AND 365);
+     ALTER TABLE account ADD COLUMN file_service TEXT NOT NULL DEFAULT '{}';
+     ALTER TABLE share ADD COLUMN deleted INTEGER;
+     ALTER TABLE share ADD COLUMN kept_until INTEGER CHECK ((kept_until IS NULL) = (deleted IS NULL));
+     CREATE TABLE azure_share (
+         share INTEGER PRIMARY KEY REFERENCES share ON DELETE CASCADE,
+         kept TEXT NOT NULL
+     ) STRICT;
+     INSERT INTO azure_share (share, kept) SELECT id, '{\"modified\":' || unixepoch() * 1000 || '}' FROM share;
+     CREATE TABLE permission (
+         share INTEGER NOT NULL REFERENCES share ON DELETE CASCADE,
+         name TEXT NOT NULL,
+         descriptor BLOB NOT NULL,
+         PRIMARY KEY (share, name)
+     ) STRICT, WITHOUT ROWID",
 ];
 
 /// The version that this program's catalogs have.

@@ -10,7 +10,9 @@ use secure::PasswordHash;
 use super::keys::{self, Keys};
 use super::shares::check_comment;
 use super::{Account, Group, Operator, ServicePrincipal, ShareRecord, Source, User};
-use super::{accounts, data_place, groups, operators, principals, service_principals, settings, share_rows, users};
+use super::{
+    accounts, data_place, groups, operators, own_folder, principals, service_principals, settings, share_rows, users,
+};
 use crate::{AccountName, Error, ShareName, UserName};
 
 /// The first relative id that is given (MS-DTYP 2.4.2.4: those below 1000 are well known).
@@ -135,7 +137,7 @@ pub(crate) fn of_share(share: &ShareRecord) -> Option<String> {
 fn of_folder(share: &ShareRecord, data: &Path) -> Option<String> {
     let Source::Folder { path, .. } = &share.source else { return None };
     let leads_out = path.components().any(|part| part == Component::ParentDir);
-    let is_own = data == path || path.starts_with(data.join("opens"));
+    let is_own = data == path || path.starts_with(data.join("opens")) || own_folder::is_reserved(path, data);
     (leads_out || is_own).then(|| format!("the share {} has a folder that none has", shown(&share.name)))
 }
 
@@ -149,7 +151,7 @@ fn of_names(connection: &Connection) -> Result<Vec<String>, Error> {
          WHERE user.name IS NULL AND user_group.name IS NULL OR account.name IS NOT NULL
          UNION ALL SELECT 'user', relative_id, folded_name, name, 1 FROM principal JOIN user USING (relative_id)
          UNION ALL SELECT 'group', relative_id, folded_name, name, 1 FROM principal JOIN user_group USING (relative_id)
-         UNION ALL SELECT 'share', id, folded_name, name, 1 FROM share
+         UNION ALL SELECT 'share', id, folded_name, name, 1 FROM share WHERE deleted IS NULL
          UNION ALL SELECT 'operator', 0, folded_name, name, 1 FROM operator
          UNION ALL SELECT 'service principal', 0, folded_name, name, 1 FROM service_principal",
     )?;

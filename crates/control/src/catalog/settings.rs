@@ -498,6 +498,13 @@ pub(super) fn read(connection: &Connection) -> Result<StoredSettings, Error> {
     Ok(settings)
 }
 
+/// A number of the kernel's chance, which nobody guesses.
+pub fn random_number() -> Result<u128, Error> {
+    let mut bytes = [0; 16];
+    fill_random(&mut bytes)?;
+    Ok(u128::from_le_bytes(bytes))
+}
+
 /// Fills `bytes` with the kernel's chance.
 pub(super) fn fill_random(bytes: &mut [u8]) -> Result<(), Error> {
     let mut filled = 0;

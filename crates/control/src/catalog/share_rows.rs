@@ -8,21 +8,33 @@ use server::admin::HostsAllowed;
 use store::UnixOwner;
 
 use super::settings::wrong_in;
-use super::{Modes, ShareRecord, Source, data_place, time};
+use super::{DeletedShare, Modes, ShareRecord, Source, data_place, time};
 use crate::provisioning::ProvisionedSum;
 use crate::{Error, Increases, ProvisionModel, Provisioned, ShareLimits, ShareName, belief};
 
 /// All shares, by name.
 pub(super) fn all(connection: &Connection) -> Result<Vec<ShareRecord>, Error> {
     let data = data_place::of(connection)?;
-    let mut select = connection.prepare(&select("ORDER BY folded_name"))?;
+    let mut select = connection.prepare(&select("WHERE deleted IS NULL ORDER BY folded_name"))?;
     select.query_and_then([], |row| record(row, &data))?.collect()
+}
+
+/// All shares that are deleted and kept, those that were deleted last first.
+pub(super) fn deleted(connection: &Connection) -> Result<Vec<DeletedShare>, Error> {
+    let data = data_place::of(connection)?;
+    let mut select =
+        connection.prepare(&select("WHERE deleted IS NOT NULL ORDER BY share.name, deleted DESC, share.id DESC"))?;
+    let deleted = |row: &Row<'_>| {
+        let (deleted, kept_until) = (time(row.get("deleted")?)?, time(row.get("kept_until")?)?);
+        Ok(DeletedShare { share: record(row, &data)?, deleted, kept_until })
+    };
+    select.query_and_then([], deleted)?.collect()
 }
 
 /// One share, whatever the case of its name.
 pub(super) fn find(connection: &Connection, name: &ShareName) -> Result<Option<ShareRecord>, Error> {
     let data = data_place::of(connection)?;
-    let mut select = connection.prepare(&select("WHERE folded_name = ?1"))?;
+    let mut select = connection.prepare(&select("WHERE folded_name = ?1 AND deleted IS NULL"))?;
     select.query_and_then([store::fold(name.as_str())], |row| record(row, &data))?.next().transpose()
 }
 
@@ -44,7 +56,7 @@ fn select(which: &str) -> String {
     format!(
         "SELECT share.id, share.name, account.name AS account, folder, ram_bytes, quota_gib, read_only, seal_required,
                 comment, continuous, access_based, time_machine, audit, believed_ms, hosts, file_mode, directory_mode, unix_uid, unix_gid,
-                iops_max, mibps_max, user_iops_max, user_mibps_max,
+                iops_max, mibps_max, user_iops_max, user_mibps_max, deleted, kept_until,
                 model, gib, iops, mibps, gib_increased, iops_increased, mibps_increased
          FROM share JOIN account ON account.relative_id = share.account
                     LEFT JOIN provision ON provision.share = share.id {which}"

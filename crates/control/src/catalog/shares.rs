@@ -8,12 +8,14 @@ use rusqlite::{Connection, Transaction};
 use server::admin::{AuditClasses, HostsAllowed, ShareRight};
 use store::{Belief, UnixOwner};
 
+use super::deleted::{refuse_of_other, refused_by_lease};
+use super::own_folder::OwnFolder;
 use super::share_rows::{all, find, insert, update};
-use super::{
-    Catalog, Changes, Grantee, Source, account_or_first, accounts, provisions, room_for_one, share_rights, sources,
-};
+use super::{Catalog, Changes, Grantee, Source, account_or_first, accounts, kept, provisions, share_rights, sources};
+use crate::share_lease::may_use;
 use crate::{
-    AccountName, BeliefChanges, Error, LimitChanges, Provision, ProvisionChanges, Provisioned, ShareLimits, ShareName,
+    AccountName, AzureShare, BeliefChanges, Error, LimitChanges, Provision, ProvisionChanges, Provisioned, Reason,
+    ShareLimits, ShareName,
 };
 
 /// Shares on one server: each has a store that stays open.
@@ -61,7 +63,7 @@ pub struct NewShare {
     pub name: ShareName,
     /// Its account; the oldest where none is named.
     pub account: Option<AccountName>,
-    /// Where its files live.
+    /// Where its files live. A folder without a path is made for it in the data folder, and goes with it.
     pub source: Source,
     /// Refuse every change.
     pub read_only: bool,
@@ -182,7 +184,17 @@ impl Catalog {
         new: &NewShare,
         granted: &[(Grantee, ShareRight)],
     ) -> Result<ShareRecord, Error> {
-        self.create_share_at(new, granted, Timestamp::now())
+        self.create_share_with(new, granted, AzureShare::default())
+    }
+
+    /// The same with what clients of Azure Files keep of it.
+    pub fn create_share_with(
+        &mut self,
+        new: &NewShare,
+        granted: &[(Grantee, ShareRight)],
+        kept: AzureShare,
+    ) -> Result<ShareRecord, Error> {
+        self.create_share_at(new, granted, kept, Timestamp::now())
     }
 
     /// The same at `now`.
@@ -190,15 +202,17 @@ impl Catalog {
         &mut self,
         new: &NewShare,
         granted: &[(Grantee, ShareRight)],
+        kept: AzureShare,
         now: Timestamp,
     ) -> Result<ShareRecord, Error> {
+        kept.check()?;
         check_comment(&new.comment)?;
-        let source = sources::checked(&new.source, Changes::of(new.read_only), &self.folder)?;
+        let (source, made) = self.place_of(new)?;
         check_continuous(&source, new.continuous)?;
         let belief = new.belief.of_new(&source)?;
         self.write(|transaction| {
             let (account_id, account) = account_or_first(transaction, new.account.as_ref())?;
-            room_for_one(transaction, "share", SHARES_MAX)?;
+            room_for_share(transaction)?;
             refuse_taken(transaction, &new.name, None)?;
             let account = accounts::find(transaction, &account)?;
             let provisioned = provisions::of_new(&account, new.provision, now)?;
@@ -210,11 +224,23 @@ impl Catalog {
             provisions::check_room(transaction, &account, &share)?;
             insert(transaction, &share, account_id)?;
             let share = one(transaction, &new.name)?;
+            kept::put(transaction, share.id, kept, now)?;
             for (to, right) in granted {
                 share_rights::grant_on(transaction, &share, to, *right)?;
             }
             Ok(share)
         })
+        .inspect(|_| made.into_iter().for_each(OwnFolder::keep))
+    }
+
+    /// Where a new share's files are to live: in the folder that is named, or in one that is made for it.
+    fn place_of(&self, new: &NewShare) -> Result<(Source, Option<OwnFolder>), Error> {
+        let Source::Folder { path, quota_gib } = &new.source else { return Ok((new.source.clone(), None)) };
+        if !path.as_os_str().is_empty() {
+            return Ok((sources::checked(&new.source, Changes::of(new.read_only), &self.folder)?, None));
+        }
+        let made = OwnFolder::make(&self.folder, &new.name)?;
+        Ok((Source::Folder { path: made.path().to_owned(), quota_gib: *quota_gib }, Some(made)))
     }
 
     /// All shares, by name.
@@ -232,6 +258,25 @@ impl Catalog {
         self.update_share_at(name, changes, Timestamp::now())
     }
 
+    /// Changes a share of an account, and what is kept of it, for who names this lease, or none.
+    pub fn update_share_of(
+        &mut self,
+        account: &AccountName,
+        name: &ShareName,
+        changes: &ShareChanges,
+        lease: Option<&str>,
+        keep: impl FnOnce(&mut AzureShare, Timestamp),
+    ) -> Result<ShareRecord, Error> {
+        let now = Timestamp::now();
+        self.update_share_where(name, changes, now, |transaction, share| {
+            refuse_of_other(share, account)?;
+            let mut kept = kept::of_share(transaction, share.id)?;
+            may_use(kept.lease.as_ref(), lease, now).map_err(refused_by_lease)?;
+            keep(&mut kept, now);
+            kept::put(transaction, share.id, kept, now)
+        })
+    }
+
     /// The same at `now`.
     pub(crate) fn update_share_at(
         &mut self,
@@ -239,10 +284,22 @@ impl Catalog {
         changes: &ShareChanges,
         now: Timestamp,
     ) -> Result<ShareRecord, Error> {
+        self.update_share_where(name, changes, now, |_, _| Ok(()))
+    }
+
+    /// The same where `check` does not mind.
+    fn update_share_where(
+        &mut self,
+        name: &ShareName,
+        changes: &ShareChanges,
+        now: Timestamp,
+        check: impl FnOnce(&Transaction<'_>, &ShareRecord) -> Result<(), Error>,
+    ) -> Result<ShareRecord, Error> {
         changes.comment.as_deref().map_or(Ok(()), check_comment)?;
         let folder = self.changed_folder(name, changes)?;
         self.write(|transaction| {
             let mut share = one(transaction, name)?;
+            check(transaction, &share)?;
             if let (Some(folder), Source::Folder { path, .. }) = (&folder, &mut share.source) {
                 path.clone_from(folder);
             }
@@ -262,6 +319,7 @@ impl Catalog {
             apply(changes, &mut share)?;
             check_terms(&share)?;
             update(transaction, &share)?;
+            kept::touch(transaction, share.id, now)?;
             Ok(share)
         })
     }
@@ -302,15 +360,17 @@ impl Catalog {
             Ok((share, before))
         })
     }
+}
 
-    /// Takes a share out of the catalog; gives it as it was. A folder keeps its files.
-    pub fn delete_share(&mut self, name: &ShareName) -> Result<ShareRecord, Error> {
-        self.write(|transaction| {
-            let share = one(transaction, name)?;
-            transaction.execute("DELETE FROM share WHERE id = ?1", [share.id])?;
-            Ok(share)
-        })
+/// Refuses one more share than a server takes. Those that are deleted have no store.
+pub(super) fn room_for_share(transaction: &Transaction<'_>) -> Result<(), Error> {
+    let select = "SELECT count(*) FROM share WHERE deleted IS NULL";
+    let shares: i64 = transaction.query_row(select, [], |row| row.get(0))?;
+    if shares < SHARES_MAX {
+        return Ok(());
     }
+    let what = format!("there are {shares} shares, as many as one server takes");
+    Err(Error::conflict(what, "take a share away first").because(Reason::TooManyShares))
 }
 
 /// The share that is to be made; its id comes with its row.
@@ -417,12 +477,13 @@ fn check_continuous(source: &Source, continuous: bool) -> Result<(), Error> {
 }
 
 /// Refuses the name of a share that has another number than `own`.
-fn refuse_taken(transaction: &Transaction<'_>, name: &ShareName, own: Option<i64>) -> Result<(), Error> {
+pub(super) fn refuse_taken(transaction: &Transaction<'_>, name: &ShareName, own: Option<i64>) -> Result<(), Error> {
     match find(transaction, name)? {
         Some(taken) if Some(taken.id) != own => Err(Error::conflict(
             format!("a share named {:?} exists already, of account {:?}", taken.name, taken.account),
             "choose another name: a client's path names the server and the share, but no account",
-        )),
+        )
+        .because(Reason::ShareExists)),
         Some(_) | None => Ok(()),
     }
 }
@@ -452,4 +513,5 @@ pub(super) fn one(connection: &Connection, name: &ShareName) -> Result<ShareReco
 
 fn no_share(name: &ShareName) -> Error {
     Error::missing(format!("there is no share {:?}", name.as_str()), "`multilane share list` shows those there are")
+        .because(Reason::NoShare)
 }

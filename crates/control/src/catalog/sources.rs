@@ -6,11 +6,12 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use crate::Error;
+use super::own_folder;
 use crate::audit_place::audit_log_in;
 use crate::look::Look;
 use crate::served_folder::{self, HANGS_AFTER};
 use crate::within::given_away;
+use crate::{DataFolder, Error};
 
 /// Where a share's files live.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +38,16 @@ impl Source {
             Source::Folder { path, .. } => Some(path),
             Source::Ram { .. } => None,
         }
+    }
+
+    /// True of a folder that was made for a share, in the data folder. It goes with the share.
+    pub fn is_own(&self, data: &DataFolder) -> bool {
+        matches!(self, Source::Folder { path, .. } if own_folder::is_own(path, data.path()))
+    }
+
+    /// True of this folder.
+    pub(crate) fn is_at(&self, folder: &Path) -> bool {
+        matches!(self, Source::Folder { path, .. } if path == folder)
     }
 
     /// The most that a folder may hold, in GiB. A RAM disk has its size.

@@ -1,21 +1,22 @@
 //! A share as the commands that make it again.
 
-use control::{Belief, Grants, ShareRecord, Source};
+use control::{Belief, DataFolder, Grants, ShareRecord, Source};
 use server::admin::{AuditClass, HostsAllowed};
 
 use crate::hints::quoted;
 
 /// What a shell is told so that a share like this one, with these rights, is there again. Credits for bursts begin anew.
-pub(super) fn commands(share: &ShareRecord, rights: &Grants) -> Vec<String> {
+pub(super) fn commands(share: &ShareRecord, rights: &Grants, data: &DataFolder) -> Vec<String> {
     let mut words = vec!["multilane share create".to_owned(), quoted(&share.name)];
     let mut option = |name: &str, value: Option<String>| {
         words.extend(value.map(|value| format!("--{name} {}", quoted(&value))));
     };
     let folder = match &share.source {
-        Source::Folder { path, .. } => ("path", path.display().to_string()),
-        Source::Ram { bytes } => ("ram", bytes.to_string()),
+        Source::Folder { .. } if share.source.is_own(data) => ("path", None),
+        Source::Folder { path, .. } => ("path", Some(path.display().to_string())),
+        Source::Ram { bytes } => ("ram", Some(bytes.to_string())),
     };
-    option(folder.0, Some(folder.1));
+    option(folder.0, folder.1);
     option("account", Some(share.account.clone()));
     for grant in rights.grants.iter().filter(|_| !rights.is_unsaid) {
         option("grant", Some(format!("{}={}", grant.who, grant.right)));

@@ -36,7 +36,11 @@ pub(crate) enum ShareCommand {
     #[command(after_help = SHARE_EXAMPLES)]
     Create(ShareCreate),
     /// List the shares
-    List,
+    List {
+        /// List those that are deleted and kept
+        #[arg(long)]
+        deleted: bool,
+    },
     /// Show one share
     Show {
         /// Its name
@@ -71,11 +75,34 @@ pub(crate) enum ShareCommand {
         /// The share
         name: ShareName,
     },
-    /// Take a share away: a folder keeps its files, a RAM disk loses them
+    /// Take a share away: a folder that was named for it keeps its files, one that was made for it and a RAM disk lose them. Where its account keeps deleted
+    /// shares, `share undelete` has it there again
     Delete {
         /// Its name
         name: ShareName,
         /// Close what clients have open on it, and ask nothing
+        #[arg(long)]
+        force: bool,
+    },
+    /// Have a deleted share there again, with its files and rights
+    Undelete {
+        /// The name that it had
+        name: ShareName,
+        /// Which of those that had it, as `share list --deleted` says [default: the one that was deleted last]
+        #[arg(long, value_name = "VERSION")]
+        version: Option<String>,
+        /// Give it another name
+        #[arg(long = "name", value_name = "NEW", value_parser = ShareName::for_new)]
+        new_name: Option<ShareName>,
+    },
+    /// Have a deleted share be gone for good, before its time is over
+    Purge {
+        /// The name that it had
+        name: ShareName,
+        /// Which of those that had it [default: the one that was deleted last]
+        #[arg(long, value_name = "VERSION")]
+        version: Option<String>,
+        /// Ask nothing
         #[arg(long)]
         force: bool,
     },
@@ -87,8 +114,8 @@ pub(crate) struct ShareCreate {
     #[arg(value_parser = ShareName::for_new)]
     pub(crate) name: ShareName,
 
-    /// Share this folder
-    #[arg(long, value_name = "DIR", required_unless_present = "ram", conflicts_with = "ram")]
+    /// Share this folder [default: one that is made in the data folder, and goes with the share]
+    #[arg(long, value_name = "DIR", conflicts_with = "ram")]
     pub(crate) path: Option<PathBuf>,
 
     /// Share memory of this size, such as 64M or 4G; it is empty after a restart

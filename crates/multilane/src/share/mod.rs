@@ -2,6 +2,7 @@
 
 mod again;
 pub(crate) mod arguments;
+mod deleted;
 mod grants;
 mod provision;
 mod view;
@@ -13,11 +14,10 @@ use control::{
     BeliefChanges, Catalog, DataFolder, Error, ModeChanges, Modes, NewShare, OpenFile, Overlap, Request, ShareChanges,
     ShareRecord, Source, Status, ask, ask_for_all, catalogs_in, look_for_problems, overlapping,
 };
-use serde::Serialize;
 
 use crate::arguments::Switch;
 use crate::data;
-use crate::output::Output;
+use crate::output::{Deleted, Output};
 use crate::question::{self, Answer};
 use crate::share::arguments::{OrDefault, Protocol, Quota, ShareCommand, ShareCreate, ShareUpdate, TimeMachine};
 use crate::share::view::{Known, description, shown, table};
@@ -33,11 +33,15 @@ pub(crate) fn run(path: &Path, command: &ShareCommand, output: Output) -> Result
             notes.iter().for_each(|note| eprintln!("note: {note}"));
             Ok(())
         }
-        ShareCommand::List => {
+        ShareCommand::List { deleted: true } => {
+            output.print(&deleted::shown(catalog.deleted_shares()?), |shares| deleted::table(shares))
+        }
+        ShareCommand::List { deleted: false } => {
             let shares = catalog.shares()?;
             let known = known(&folder, &shares)?;
             let shares = shares.into_iter().map(|share| shown(share, &known));
-            output.print(&shares.collect::<Vec<_>>(), |shares| table(shares))
+            let kept = catalog.deleted_shares()?.len();
+            output.print(&shares.collect::<Vec<_>>(), |shares| table(shares) + &deleted::note(kept))
         }
         ShareCommand::Show { name } => {
             let share = catalog.share(name)?;
@@ -67,34 +71,29 @@ pub(crate) fn run(path: &Path, command: &ShareCommand, output: Output) -> Result
         ShareCommand::Delete { name, force } => {
             if !force {
                 agree_to_close(&folder, &catalog.share(name)?.name)?;
+                deleted::agree(&catalog, &folder, name)?;
             }
             let rights = catalog.grants(name)?;
-            let share = catalog.delete_share(name)?;
-            let gone = Gone { deleted: &share.name, again: again::commands(&share, &rights) };
-            output.print(&gone, |gone| deleted(&share, gone))?;
-            data::reload(&folder).map(drop)
+            let deletion = catalog.delete_share(name)?;
+            let again = again::commands(deletion.share(), &rights, &folder);
+            output.print(&deleted::Gone::of(&deletion, again), |gone| deleted::text(&deletion, gone))?;
+            deleted::take_away(&folder, &mut catalog)
+        }
+        ShareCommand::Undelete { name, version, new_name } => {
+            let share = catalog.undelete_share(None, name, version.as_deref(), new_name.as_ref())?;
+            changed(&folder, share, "undeleted", output)
+        }
+        ShareCommand::Purge { name, version, force } => {
+            if !force {
+                question::agree(&format!("Have the deleted share {name} be gone for good?"), name.as_str())?;
+            }
+            let purged = catalog.purge_share(name, version.as_deref())?;
+            output.print(&Deleted { deleted: &purged.share.name }, |gone| {
+                format!("the deleted share {} is gone\n", gone.deleted)
+            })?;
+            deleted::take_away(&folder, &mut catalog)
         }
     }
-}
-
-/// A share that was deleted, as `--json` prints it.
-#[derive(Serialize)]
-struct Gone<'a> {
-    deleted: &'a str,
-    /// The commands that make one like it, with its rights.
-    again: Vec<String>,
-}
-
-fn deleted(share: &ShareRecord, gone: &Gone<'_>) -> String {
-    let kept = match &share.source {
-        Source::Folder { path, .. } => format!(
-            "the files in {} are still there, and so is .multilane, which has streams and descriptors of some of them",
-            path.display()
-        ),
-        Source::Ram { .. } => "the files on its RAM disk are gone".to_owned(),
-    };
-    let again: Vec<String> = gone.again.iter().map(|command| format!("  {}\n", printable(command))).collect();
-    format!("deleted share {}; {kept}\nto have such a share again:\n{}", share.name, again.concat())
 }
 
 /// What is to be known of a share's folder by who has just shared it.
