@@ -20,7 +20,7 @@ SERVERS = {"multilane": multilane.Multilane, "samba": samba.Samba}
 LANES = (
     ("torture",),
     ("py_smbprotocol", "go_smb2", "counted", "rust_smb", "smbclient", "time_machine", "people", "backups", "names", "access", "prometheus", "otlp", "page", "kernel"),
-    ("announced", "rest", "rest_hostile", "management", "rest_js", "rest_go", "rest_trees", "rest_page"),
+    ("announced", "rest", "rest_shares", "rest_hostile", "management", "rest_js", "rest_go", "rest_trees", "rest_page"),
     ("hostile", "pacing", "coherence", "frozen", "hanging", "power", "kernel_fsx", "kernel_channels", "failover"),
 )
 # These measure, or make the machine busy, and want it to themselves.

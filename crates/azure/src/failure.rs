@@ -1,6 +1,7 @@
 //! What the service answers where something is not done: a code, a status and a sentence, in XML and in a header.
 
 use client::Status;
+use control::{Fault, LeaseRefusal, Measure, Reason};
 use hyper::StatusCode;
 
 /// Error codes of the service, by its names ("Common REST API error codes", "Azure Files error codes").
@@ -17,6 +18,7 @@ pub(crate) enum Code {
     CannotDeleteFileOrDirectory,
     CannotVerifyCopySource,
     ClientCacheFlushDelay,
+    ContainerQuotaDowngradeNotAllowed,
     CorsPreflightFailure,
     Crc64Mismatch,
     DeletePending,
@@ -25,6 +27,11 @@ pub(crate) enum Code {
     FileInvalidPermission,
     FileInvalidPermissionKey,
     FileLockConflict,
+    FileShareProvisionedBandwidthDowngradeNotAllowed,
+    FileShareProvisionedBandwidthInvalid,
+    FileShareProvisionedIopsDowngradeNotAllowed,
+    FileShareProvisionedIopsInvalid,
+    FileShareProvisionedStorageInvalid,
     HandleLimitExceeded,
     InternalError,
     InvalidAuthenticationInfo,
@@ -40,10 +47,15 @@ pub(crate) enum Code {
     InvalidXmlDocument,
     InvalidXmlNodeValue,
     LeaseAlreadyPresent,
+    LeaseIdMismatchWithContainerOperation,
     LeaseIdMismatchWithFileOperation,
     LeaseIdMismatchWithLeaseOperation,
     LeaseIdMissing,
+    LeaseIsBreakingAndCannotBeAcquired,
+    LeaseIsBreakingAndCannotBeChanged,
+    LeaseIsBrokenAndCannotBeRenewed,
     LeaseLost,
+    LeaseNotPresentWithContainerOperation,
     LeaseNotPresentWithFileOperation,
     LeaseNotPresentWithLeaseOperation,
     Md5Mismatch,
@@ -61,10 +73,17 @@ pub(crate) enum Code {
     ResourceNotFound,
     ResourceTypeMismatch,
     ServerBusy,
+    ShareAlreadyExists,
     ShareNotFound,
     ShareSizeLimitReached,
+    ShareSnapshotNotFound,
+    ShareSnapshotOperationNotSupported,
     SharingViolation,
     SourceConditionNotMet,
+    TotalSharesCountExceedsAccountLimit,
+    TotalSharesProvisionedBandwidthExceedsAccountLimit,
+    TotalSharesProvisionedCapacityExceedsAccountLimit,
+    TotalSharesProvisionedIopsExceedsAccountLimit,
     UnsupportedHeader,
     UnsupportedQueryParameter,
 }
@@ -94,58 +113,77 @@ impl Code {
             | Code::AuthorizationServiceMismatch
             | Code::AuthorizationSourceIPMismatch
             | Code::CorsPreflightFailure => StatusCode::FORBIDDEN,
-            Code::CannotVerifyCopySource | Code::ParentNotFound | Code::ResourceNotFound | Code::ShareNotFound => {
-                StatusCode::NOT_FOUND
-            }
+            Code::InvalidAuthenticationInfo => StatusCode::UNAUTHORIZED,
+            Code::CannotVerifyCopySource
+            | Code::ParentNotFound
+            | Code::ResourceNotFound
+            | Code::ShareNotFound
+            | Code::ShareSnapshotNotFound => StatusCode::NOT_FOUND,
             Code::CannotDeleteFileOrDirectory
+            | Code::ContainerQuotaDowngradeNotAllowed
             | Code::DeletePending
             | Code::DirectoryNotEmpty
             | Code::FileLockConflict
-            | Code::ResourceAlreadyExists
-            | Code::ResourceTypeMismatch
-            | Code::SharingViolation
+            | Code::FileShareProvisionedBandwidthDowngradeNotAllowed
+            | Code::FileShareProvisionedIopsDowngradeNotAllowed
             | Code::LeaseAlreadyPresent
             | Code::LeaseIdMismatchWithLeaseOperation
+            | Code::LeaseIsBreakingAndCannotBeAcquired
+            | Code::LeaseIsBreakingAndCannotBeChanged
+            | Code::LeaseIsBrokenAndCannotBeRenewed
             | Code::LeaseNotPresentWithLeaseOperation
             | Code::NoPendingCopyOperation
             | Code::PreviousSnapshotNotFound
-            | Code::ReadOnlyAttribute => StatusCode::CONFLICT,
-            Code::LeaseIdMismatchWithFileOperation
+            | Code::ReadOnlyAttribute
+            | Code::ResourceAlreadyExists
+            | Code::ResourceTypeMismatch
+            | Code::ShareAlreadyExists
+            | Code::ShareSizeLimitReached
+            | Code::ShareSnapshotOperationNotSupported
+            | Code::SharingViolation
+            | Code::TotalSharesCountExceedsAccountLimit
+            | Code::TotalSharesProvisionedBandwidthExceedsAccountLimit
+            | Code::TotalSharesProvisionedCapacityExceedsAccountLimit
+            | Code::TotalSharesProvisionedIopsExceedsAccountLimit => StatusCode::CONFLICT,
+            Code::LeaseIdMismatchWithContainerOperation
+            | Code::LeaseIdMismatchWithFileOperation
             | Code::LeaseIdMissing
             | Code::LeaseLost
+            | Code::LeaseNotPresentWithContainerOperation
             | Code::LeaseNotPresentWithFileOperation
             | Code::SourceConditionNotMet => StatusCode::PRECONDITION_FAILED,
-            Code::InvalidAuthenticationInfo => StatusCode::UNAUTHORIZED,
             Code::MissingContentLengthHeader => StatusCode::LENGTH_REQUIRED,
             Code::RequestBodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Code::InvalidRange => StatusCode::RANGE_NOT_SATISFIABLE,
-            Code::InternalError | Code::OperationTimedOut | Code::ClientCacheFlushDelay => {
+            Code::ClientCacheFlushDelay | Code::InternalError | Code::OperationTimedOut => {
                 StatusCode::INTERNAL_SERVER_ERROR
             }
             Code::ServerBusy => StatusCode::SERVICE_UNAVAILABLE,
-            Code::ShareSizeLimitReached => StatusCode::CONFLICT,
-            Code::InvalidHeaderValue
-            | Code::InvalidResourceName
-            | Code::InvalidUri
-            | Code::InvalidXmlDocument
-            | Code::InvalidXmlNodeValue
-            | Code::MissingRequiredHeader
-            | Code::OutOfRangeInput
-            | Code::UnsupportedQueryParameter
-            | Code::CannotConvertToSddlDueToCustomAce
+            Code::CannotConvertToSddlDueToCustomAce
             | Code::Crc64Mismatch
             | Code::EmptyMetadataKey
             | Code::FileInvalidPermission
             | Code::FileInvalidPermissionKey
+            | Code::FileShareProvisionedBandwidthInvalid
+            | Code::FileShareProvisionedIopsInvalid
+            | Code::FileShareProvisionedStorageInvalid
             | Code::HandleLimitExceeded
             | Code::InvalidContinuationToken
+            | Code::InvalidHeaderValue
             | Code::InvalidJsonDocument
             | Code::InvalidMd5
             | Code::InvalidMetadata
             | Code::InvalidQueryParameterValue
+            | Code::InvalidResourceName
+            | Code::InvalidUri
+            | Code::InvalidXmlDocument
+            | Code::InvalidXmlNodeValue
             | Code::Md5Mismatch
             | Code::MetadataTooLarge
-            | Code::UnsupportedHeader => StatusCode::BAD_REQUEST,
+            | Code::MissingRequiredHeader
+            | Code::OutOfRangeInput
+            | Code::UnsupportedHeader
+            | Code::UnsupportedQueryParameter => StatusCode::BAD_REQUEST,
         }
     }
 }
@@ -181,6 +219,48 @@ impl Failure {
     /// No such share.
     pub(crate) fn no_share(name: &str) -> Self {
         Failure::new(Code::ShareNotFound, format!("There is no share {name}."))
+    }
+}
+
+/// What the catalog refuses, as the service says it, with the catalog's own words.
+impl From<control::Error> for Failure {
+    fn from(error: control::Error) -> Self {
+        let code = match error.reason() {
+            Reason::Other => match error.fault() {
+                Fault::Argument | Fault::Conflict => Code::InvalidHeaderValue,
+                Fault::Missing => Code::ResourceNotFound,
+                Fault::Machine => {
+                    tracing::warn!(name: "rest_catalog_failed", %error, "what a client of the REST interface asked could not be done in the catalog");
+                    return Failure::new(Code::ServerBusy, "The catalog cannot be used just now; try again.");
+                }
+            },
+            Reason::NoShare => Code::ShareNotFound,
+            Reason::ShareExists => Code::ShareAlreadyExists,
+            Reason::TooSoon(Measure::Size) => Code::ContainerQuotaDowngradeNotAllowed,
+            Reason::TooSoon(Measure::Iops) => Code::FileShareProvisionedIopsDowngradeNotAllowed,
+            Reason::TooSoon(Measure::Throughput) => Code::FileShareProvisionedBandwidthDowngradeNotAllowed,
+            Reason::OutOfRange(Measure::Size) => Code::FileShareProvisionedStorageInvalid,
+            Reason::OutOfRange(Measure::Iops) => Code::FileShareProvisionedIopsInvalid,
+            Reason::OutOfRange(Measure::Throughput) => Code::FileShareProvisionedBandwidthInvalid,
+            Reason::AccountFull(Measure::Size) => Code::TotalSharesProvisionedCapacityExceedsAccountLimit,
+            Reason::AccountFull(Measure::Iops) => Code::TotalSharesProvisionedIopsExceedsAccountLimit,
+            Reason::AccountFull(Measure::Throughput) => Code::TotalSharesProvisionedBandwidthExceedsAccountLimit,
+            Reason::TooManyShares => Code::TotalSharesCountExceedsAccountLimit,
+            Reason::TooManyPermissions => Code::ShareSizeLimitReached,
+            Reason::TookTooLong => Code::OperationTimedOut,
+            Reason::Lease(refusal) => match refusal {
+                LeaseRefusal::AlreadyPresent => Code::LeaseAlreadyPresent,
+                LeaseRefusal::BreakingNotAcquired => Code::LeaseIsBreakingAndCannotBeAcquired,
+                LeaseRefusal::BreakingNotChanged => Code::LeaseIsBreakingAndCannotBeChanged,
+                LeaseRefusal::BrokenNotRenewed => Code::LeaseIsBrokenAndCannotBeRenewed,
+                LeaseRefusal::MismatchWithLease => Code::LeaseIdMismatchWithLeaseOperation,
+                LeaseRefusal::NotPresentWithLease => Code::LeaseNotPresentWithLeaseOperation,
+                LeaseRefusal::IdMissing => Code::LeaseIdMissing,
+                LeaseRefusal::MismatchWithShare => Code::LeaseIdMismatchWithContainerOperation,
+                LeaseRefusal::NotPresentWithShare => Code::LeaseNotPresentWithContainerOperation,
+            },
+        };
+        Failure::new(code, format!("{}: {}.", error.what(), error.remedy()))
     }
 }
 
@@ -223,6 +303,9 @@ impl From<client::Error> for Failure {
             Status::DISK_FULL | Status::QUOTA_EXCEEDED => (Code::ShareSizeLimitReached, "The share is full."),
             Status::ACCESS_DENIED | Status::MEDIA_WRITE_PROTECTED => {
                 (Code::AuthorizationFailure, "This request is not authorized to perform this operation.")
+            }
+            Status::NETWORK_NAME_DELETED => {
+                (Code::ServerBusy, "The share was taken away, or is another one now; try again.")
             }
             Status::BAD_NETWORK_NAME => (Code::ShareNotFound, "The specified share does not exist."),
             _ => {

@@ -52,3 +52,9 @@ pub fn read_form(body: &[u8]) -> Option<()> {
 pub fn is_token(text: &str) -> bool {
     tokens::is_readable(text)
 }
+
+/// The CORS rules, and the stored access policies, that a body sets, counted, for who tests that they are never more than there can be.
+#[doc(hidden)]
+pub fn counts(body: &[u8]) -> (Option<usize>, Option<usize>) {
+    (operations::rules(body), operations::policies(body).ok().map(|policies| policies.len()))
+}

@@ -14,7 +14,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use bytes::Bytes;
-use control::{Keys, KnownCatalog, Operations, Role, ShareGauges};
+use control::{CorsRule, Keys, KnownCatalog, Operations, Role, ShareGauges, StoredPolicy};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::header::{AUTHORIZATION, HOST, TRANSFER_ENCODING};
 use hyper::server::conn::http1;
@@ -374,9 +374,10 @@ impl Known for KnownCatalog {
         KnownCatalog::keys(self, account)
     }
 
-    /// No share has one yet.
-    fn policy(&self, _account: &str, _share: &str, _id: &str) -> Option<Policy> {
-        None
+    fn policy(&self, account: &str, share: &str, id: &str) -> Option<Policy> {
+        let kept = self.azure_share(&self.share_of(account, share)?);
+        let StoredPolicy { start, expiry, permission, .. } = kept.policy(id)?.clone();
+        Some(Policy { start, expiry, permissions: permission })
     }
 
     fn principal_of(&self, token: &str, at: Timestamp) -> Result<Principal, String> {
@@ -388,9 +389,15 @@ impl Known for KnownCatalog {
         self.service_principal_and_key(principal).map(|(principal, _)| permissions(&principal.roles))
     }
 
-    /// No account has any yet.
-    fn cors(&self, _account: &str) -> Vec<cors::Rule> {
-        Vec::new()
+    fn cors(&self, account: &str) -> Vec<cors::Rule> {
+        let rule = |rule: CorsRule| cors::Rule {
+            origins: rule.allowed_origins,
+            methods: rule.allowed_methods,
+            allowed_headers: rule.allowed_headers,
+            exposed_headers: rule.exposed_headers,
+            max_age_seconds: rule.max_age_seconds,
+        };
+        self.file_service(account).cors.into_iter().map(rule).collect()
     }
 }
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use client::{Channels, Session, Settings, Signing, Target, Tcp, Tree};
-use control::{Keys, KnownCatalog};
+use control::{Keys, KnownCatalog, ShareRecord};
 use secure::hmac_sha256;
 use tokio::sync::Mutex;
 
@@ -23,7 +23,8 @@ struct Live {
     /// What tells the key apart with which it signed in.
     key: [u8; 32],
     session: Session,
-    trees: HashMap<String, Tree>,
+    /// By the number of each share, and its name: another share may have that later.
+    trees: HashMap<(i64, String), Tree>,
 }
 
 impl Sessions {
@@ -33,8 +34,8 @@ impl Sessions {
     }
 
     /// A share of an account, reached by a session of it.
-    pub(crate) async fn share(&self, of: &Proven, share: &str) -> Result<Tree, Failure> {
-        let keys = self.catalog.keys(of.account()).ok_or_else(|| Failure::no_share(share))?;
+    pub(crate) async fn share(&self, of: &Proven, share: &ShareRecord) -> Result<Tree, Failure> {
+        let keys = self.catalog.keys(of.account()).ok_or_else(|| Failure::no_share(&share.name))?;
         let key = fingerprint(&keys);
         let mut live = self.live.lock().await;
         // A key that was replaced has ended its session, and an answer may have told of that already.
@@ -46,11 +47,14 @@ impl Sessions {
             live.insert(of.account().to_owned(), Live { key, session, trees: HashMap::new() });
         }
         let known = live.get_mut(of.account()).ok_or_else(|| Failure::new(Code::ServerBusy, "Try again."))?;
-        if let Some(tree) = known.trees.get(share) {
+        let which = (share.id, share.name.clone());
+        if let Some(tree) = known.trees.get(&which) {
             return Ok(tree.clone());
         }
-        let tree = known.session.tree(share).await?;
-        known.trees.insert(share.to_owned(), tree.clone());
+        let tree = known.session.tree(&share.name).await?;
+        let shares = self.catalog.shares();
+        known.trees.retain(|(id, name), _| shares.iter().any(|share| share.id == *id && share.name == *name));
+        known.trees.insert(which, tree.clone());
         Ok(tree)
     }
 

@@ -182,7 +182,7 @@ fn told(management: &Management, share: &ShareRecord) -> Value {
         "id": management.id(&format!("storageAccounts/{}/fileServices/default/shares/{}", share.account, share.name)),
         "name": share.name,
         "type": TYPE,
-        "etag": share_etag(share),
+        "etag": share_etag(&management.catalog.azure_share(share)),
         "properties": properties,
     })
 }

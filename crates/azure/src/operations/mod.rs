@@ -17,7 +17,11 @@ mod range;
 mod ranges;
 mod rename;
 mod service;
+mod service_properties;
 mod share;
+mod share_acl;
+mod share_lease;
+mod share_properties;
 mod smb_properties;
 
 use std::sync::Arc;
@@ -38,7 +42,9 @@ use crate::target::Target;
 
 pub(crate) use self::file::PUT_MAX;
 pub(crate) use self::operation::Operation;
-pub(crate) use self::share::{etag as share_etag, quota_gib};
+pub(crate) use self::service_properties::rules;
+pub(crate) use self::share_acl::parsed as policies;
+pub(crate) use self::share_properties::{etag as share_etag, quota_gib};
 
 /// What operations work with.
 pub(crate) struct Service {
@@ -114,16 +120,27 @@ impl Service {
     /// Does what is asked.
     pub(crate) async fn perform(self: Arc<Self>, ask: Ask) -> Result<Answer, Failure> {
         check_dots(&ask)?;
+        permission::fetch(&self, &ask).await?;
         let done = match ask.operation {
             Operation::ListShares => service::list_shares(&self, &ask),
-            Operation::GetServiceProperties => service::properties(&self, &ask),
-            Operation::SetServiceProperties => service::set_properties(&self, &ask).await,
+            Operation::GetServiceProperties => service_properties::get(&self, &ask),
+            Operation::SetServiceProperties => service_properties::set(&self, &ask).await,
 
             Operation::GetUserDelegationKey => delegation::key(&self, &ask),
 
-            Operation::GetShareProperties => share::properties(&self, &ask),
+            Operation::CreateShare => share::create(&self, &ask).await,
+            Operation::GetShareProperties => share_properties::get(&self, &ask),
+            Operation::SetShareProperties => share_properties::set(&self, &ask).await,
+            Operation::SetShareMetadata => share_properties::set_metadata(&self, &ask).await,
+            Operation::DeleteShare => share::delete(&self, &ask).await,
+            Operation::UndeleteShare => share::undelete(&self, &ask).await,
+            Operation::SnapshotShare => share::snapshot(&self, &ask),
+            Operation::GetShareStats => share::stats(&self, &ask).await,
+            Operation::LeaseShare => share_lease::lease(&self, &ask).await,
+            Operation::GetShareAcl => share_acl::get(&self, &ask),
+            Operation::SetShareAcl => share_acl::set(&self, &ask).await,
 
-            Operation::CreatePermission => permission::create(&self, &ask),
+            Operation::CreatePermission => permission::create(&self, &ask).await,
             Operation::GetPermission => permission::get(&self, &ask),
 
             Operation::CreateDirectory => directory::create(&self, &ask).await,
@@ -162,6 +179,16 @@ impl Service {
     fn record(&self, ask: &Ask) -> Result<ShareRecord, Failure> {
         let name = ask.target.share.as_deref().unwrap_or_default();
         self.catalog.share_of(ask.by.account(), name).ok_or_else(|| Failure::no_share(name))
+    }
+
+    /// Does something that waits for the catalog's disk.
+    async fn in_catalog<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Operations) -> Result<T, control::Error> + Send + 'static,
+    ) -> Result<T, Failure> {
+        let operations = self.operations.clone();
+        let done = tokio::task::spawn_blocking(move || work(&operations)).await;
+        Ok(done.map_err(|_| Failure::new(Code::InternalError, "The change failed in the server."))??)
     }
 }
 

@@ -24,7 +24,7 @@ impl Service {
     /// Where that is what a request names.
     pub(super) async fn place(&self, ask: &Ask) -> Result<Place, Failure> {
         let record = self.record(ask)?;
-        let tree = self.sessions.share(&ask.by, &record.name).await?;
+        let tree = self.sessions.share(&ask.by, &record).await?;
         Ok(Place { tree, share: record.id, path: ask.target.path() })
     }
 }

@@ -6,6 +6,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use client::{Control, File, SecurityDescriptor, SecurityInformation};
+use control::ShareName;
 use hyper::StatusCode;
 use parking_lot::Mutex;
 use secure::hmac_sha256;
@@ -23,6 +24,8 @@ pub(super) const TOLD: SecurityInformation =
 const HEADER_BYTES_MAX: usize = 8 << 10;
 /// Permissions that are remembered of a share, and bytes of one of them.
 const KEYS_MAX: usize = 1024;
+/// Bytes of a key: two numbers of 64 bits and what is between them.
+const KEY_BYTES_MAX: usize = 41;
 const DESCRIPTOR_BYTES_MAX: usize = 16 << 10;
 const PERMISSION: &str = "x-ms-file-permission";
 const KEY: &str = "x-ms-file-permission-key";
@@ -55,6 +58,15 @@ impl Permissions {
             }
         }
         Some(key)
+    }
+
+    /// Remembers one that was kept by its key. What makes no sense, or has another key, is none.
+    fn remember_kept(&self, share: i64, key: &str, bytes: &[u8]) {
+        if key_of(bytes) == key
+            && let Ok(descriptor) = SecurityDescriptor::decode(bytes)
+        {
+            self.remember(share, &descriptor);
+        }
     }
 
     fn find(&self, share: i64, key: &str) -> Result<SecurityDescriptor, Failure> {
@@ -154,14 +166,31 @@ struct Body {
     format: Option<String>,
 }
 
-/// Create Permission.
-pub(super) fn create(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
-    let share = service.record(ask)?.id;
+/// Has the permission at hand whose key a request names: it may have been made before the server started.
+pub(super) async fn fetch(service: &Service, ask: &Ask) -> Result<(), Failure> {
+    let Some(key) = ask.header(KEY).filter(|key| key.len() <= KEY_BYTES_MAX).map(str::to_owned) else { return Ok(()) };
+    let Ok(share) = service.record(ask) else { return Ok(()) };
+    if service.files.permissions.find(share.id, &key).is_ok() {
+        return Ok(());
+    }
+    let (account, name, of) = (ask.account()?, share.name.parse::<ShareName>()?, key.clone());
+    let kept = service.in_catalog(move |operations| operations.permission(&account, &name, &of)).await?;
+    kept.iter().for_each(|bytes| service.files.permissions.remember_kept(share.id, &key, bytes));
+    Ok(())
+}
+
+/// Create Permission. It is kept with the share.
+pub(super) async fn create(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
+    let record = service.record(ask)?;
+    let share = record.id;
     let wrong = |_| Failure::new(Code::InvalidJsonDocument, "The body is not {\"permission\": SDDL} in JSON.");
     let body: Body = serde_json::from_slice(&ask.body).map_err(wrong)?;
     let descriptor = Format::named(body.format.as_deref().or_else(|| ask.header(FORMAT)))?.read(&body.permission)?;
     let too_long = || Failure::new(Code::FileInvalidPermission, "A permission has 16 KiB as bytes at most.");
     let key = service.files.permissions.remember(share, &descriptor).ok_or_else(too_long)?;
+    let bytes = descriptor.encode().ok_or_else(too_long)?;
+    let (account, name, of) = (ask.account()?, record.name.parse::<ShareName>()?, key.clone());
+    service.in_catalog(move |operations| operations.keep_permission(&account, &name, &of, &bytes)).await?;
     let mut answer = empty(StatusCode::CREATED);
     set_header(&mut answer, KEY, &key);
     Ok(answer)

@@ -1,12 +1,14 @@
-//! The service of an account: its shares, and whether its sessions may have several channels.
+//! The service of an account: its shares.
 
-use control::{AccountName, By, ShareRecord};
-use hyper::StatusCode;
-use serde::{Deserialize, Serialize};
-use server::admin::Multichannel;
+use std::collections::BTreeMap;
 
+use control::{AccountKind, AzureShare, ProvisionModel, ShareProperties, ShareRecord};
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::share_properties::{LeaseTold, etag, quota_gib, tier_name};
 use super::{Ask, Service};
-use crate::answer::{Answer, empty, xml};
+use crate::answer::{Answer, http_date, xml};
 use crate::failure::{Code, Failure};
 
 /// Shares of one answer, at most.
@@ -36,33 +38,110 @@ struct Shares {
 #[serde(rename_all = "PascalCase")]
 struct Share {
     name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deleted: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
     properties: Properties,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata: Option<BTreeMap<String, String>>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct Properties {
+    #[serde(rename = "Last-Modified")]
+    modified: String,
     etag: String,
     quota: u64,
+    access_tier: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    access_tier_change_time: Option<String>,
     enabled_protocols: &'static str,
     lease_status: &'static str,
     lease_state: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    provisioned_iops: Option<u64>,
+    lease_duration: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deleted_time: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remaining_retention_days: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    provisioned_iops: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none", rename = "ProvisionedIngressMBps")]
+    ingress_mibps: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none", rename = "ProvisionedEgressMBps")]
+    egress_mibps: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none", rename = "ProvisionedBandwidthMiBps")]
-    provisioned_mibps: Option<u64>,
+    provisioned_mibps: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    included_burst_iops: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_burst_credits_for_iops: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_allowed_quota_downgrade_time: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_allowed_provisioned_iops_downgrade_time: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_allowed_provisioned_bandwidth_downgrade_time: Option<String>,
+    paid_bursting_enabled: bool,
+    enable_smb_directory_lease: bool,
+}
+
+/// What a listing has beside names and properties.
+#[derive(Default)]
+struct Include {
+    metadata: bool,
+    deleted: bool,
+}
+
+impl Include {
+    fn of(ask: &Ask) -> Result<Self, Failure> {
+        let mut include = Include::default();
+        let words = ask.query.get("include").unwrap_or_default().split(',').map(str::trim);
+        for word in words.filter(|word| !word.is_empty()) {
+            match word.to_ascii_lowercase().as_str() {
+                "metadata" => include.metadata = true,
+                "deleted" => include.deleted = true,
+                // There are none.
+                "snapshots" => {}
+                _ => {
+                    let message = format!("include has {word:?}; allowed: metadata, deleted, snapshots.");
+                    return Err(Failure::new(Code::InvalidQueryParameterValue, message));
+                }
+            }
+        }
+        Ok(include)
+    }
 }
 
 /// List Shares.
 pub(super) fn list_shares(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
     let (prefix, marker) = (ask.query.get("prefix"), ask.query.get("marker").filter(|marker| !marker.is_empty()));
-    let most = ask.results_max(SHARES_MAX)?;
-    let mut shares: Vec<ShareRecord> = service.catalog.shares();
-    shares.retain(|share| share.account == ask.by.account() && share.name.starts_with(prefix.unwrap_or_default()));
-    shares.sort_by(|one, other| one.name.cmp(&other.name));
-    let mut rest = shares.into_iter().filter(|share| marker.is_none_or(|marker| share.name.as_str() >= marker));
-    let each = rest.by_ref().take(most).map(|share| told(&share)).collect();
-    let next_marker = rest.next().map(|share| share.name).unwrap_or_default();
+    let (most, include) = (ask.results_max(SHARES_MAX)?, Include::of(ask)?);
+    let (account, kind) = (ask.by.account(), service.kind(ask.by.account()));
+    let is_meant = |name: &str| name.starts_with(prefix.unwrap_or_default());
+    let mut shares: Vec<(String, Share)> = Vec::new();
+    for share in service.catalog.shares().into_iter().filter(|share| share.account == account && is_meant(&share.name))
+    {
+        let kept = service.catalog.azure_share(&share);
+        let told = told(&share, &kept, kind, &include);
+        shares.push((share.name, told));
+    }
+    let deleted = if include.deleted { service.catalog.deleted_shares(account) } else { Vec::new() };
+    for deleted in deleted.into_iter().filter(|deleted| is_meant(&deleted.share.name)) {
+        let mut told = told(&deleted.share, &service.catalog.azure_share(&deleted.share), kind, &include);
+        told.deleted = Some(true);
+        told.version = Some(deleted.version());
+        told.properties.deleted_time = Some(http_date(deleted.deleted));
+        told.properties.remaining_retention_days = Some(deleted.days_left(Timestamp::now()));
+        // Several may have had the same name.
+        shares.push((format!("{}!{}", deleted.share.name, deleted.version()), told));
+    }
+    shares.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let mut rest = shares.into_iter().filter(|(place, _)| marker.is_none_or(|marker| place.as_str() >= marker));
+    let each = rest.by_ref().take(most).map(|(_, share)| share).collect();
+    let next_marker = rest.next().map(|(place, _)| place).unwrap_or_default();
     xml(
         "EnumerationResults",
         &Listing {
@@ -76,106 +155,34 @@ pub(super) fn list_shares(service: &Service, ask: &Ask) -> Result<Answer, Failur
     )
 }
 
-fn told(share: &ShareRecord) -> Share {
+fn told(share: &ShareRecord, kept: &AzureShare, kind: AccountKind, include: &Include) -> Share {
+    let (lease, known) = (LeaseTold::of(kept), ShareProperties::from(share));
+    let next = |increased| http_date(control::provisioning::next_decrease(increased));
+    let of_v2 = share.provisioned.filter(|of| of.model == ProvisionModel::V2);
     let properties = Properties {
-        etag: super::share::etag(share),
-        quota: super::share::quota_gib(share),
+        modified: http_date(kept.modified()),
+        etag: etag(kept),
+        quota: quota_gib(share),
+        access_tier: tier_name(kept, kind),
+        access_tier_change_time: kept.tier().map(|(_, since)| http_date(since)),
         enabled_protocols: "SMB",
-        lease_status: "unlocked",
-        lease_state: "available",
-        provisioned_iops: share.provisioned.map(|of| of.iops.into()),
-        provisioned_mibps: share.provisioned.map(|of| of.mibps.into()),
+        lease_status: lease.status,
+        lease_state: lease.state,
+        lease_duration: lease.duration,
+        deleted_time: None,
+        remaining_retention_days: None,
+        provisioned_iops: known.provisioned_iops,
+        ingress_mibps: known.provisioned_ingress_mibps,
+        egress_mibps: known.provisioned_egress_mibps,
+        provisioned_mibps: known.provisioned_bandwidth_mibps,
+        included_burst_iops: known.included_burst_iops,
+        max_burst_credits_for_iops: known.max_burst_credits_for_iops,
+        next_allowed_quota_downgrade_time: share.provisioned.map(|of| next(of.increased.gib)),
+        next_allowed_provisioned_iops_downgrade_time: of_v2.map(|of| next(of.increased.iops)),
+        next_allowed_provisioned_bandwidth_downgrade_time: of_v2.map(|of| next(of.increased.mibps)),
+        paid_bursting_enabled: false,
+        enable_smb_directory_lease: true,
     };
-    Share { name: share.name.clone(), properties }
-}
-
-#[derive(Deserialize, Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct ServiceProperties {
-    #[serde(default)]
-    hour_metrics: Metrics,
-    #[serde(default)]
-    minute_metrics: Metrics,
-    #[serde(default)]
-    cors: String,
-    protocol_settings: Option<ProtocolSettings>,
-}
-
-#[derive(Deserialize, Serialize)]
-#[serde(rename_all = "PascalCase", default)]
-struct Metrics {
-    version: String,
-    enabled: bool,
-    retention_policy: Retention,
-}
-
-#[derive(Default, Deserialize, Serialize)]
-#[serde(rename_all = "PascalCase", default)]
-struct Retention {
-    enabled: bool,
-}
-
-impl Default for Metrics {
-    fn default() -> Self {
-        Metrics { version: "1.0".into(), enabled: false, retention_policy: Retention::default() }
-    }
-}
-
-#[derive(Deserialize, Serialize)]
-struct ProtocolSettings {
-    #[serde(rename = "SMB", alias = "Smb")]
-    smb: Option<Smb>,
-}
-
-#[derive(Deserialize, Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct Smb {
-    multichannel: Option<Switch>,
-}
-
-#[derive(Deserialize, Serialize)]
-#[serde(rename_all = "PascalCase")]
-struct Switch {
-    enabled: bool,
-}
-
-/// Get File Service Properties.
-pub(super) fn properties(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
-    let accounts = service.catalog.accounts();
-    let account = accounts.iter().find(|account| account.name == ask.by.account());
-    let enabled = account.is_some_and(|account| account.multichannel == Multichannel::On);
-    let smb = Smb { multichannel: Some(Switch { enabled }) };
-    let properties = ServiceProperties {
-        hour_metrics: Metrics::default(),
-        minute_metrics: Metrics::default(),
-        cors: String::new(),
-        protocol_settings: Some(ProtocolSettings { smb: Some(smb) }),
-    };
-    xml("StorageServiceProperties", &properties)
-}
-
-/// Set File Service Properties, of which there is the switch of multichannel.
-pub(super) async fn set_properties(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
-    let wrong = |_| Failure::new(Code::InvalidXmlDocument, "The body is not StorageServiceProperties in XML.");
-    let text =
-        std::str::from_utf8(&ask.body).map_err(|_| Failure::new(Code::InvalidXmlDocument, "The body is no UTF-8."))?;
-    let wanted: ServiceProperties = quick_xml::de::from_str(text).map_err(wrong)?;
-    let switch = wanted.protocol_settings.and_then(|of| of.smb).and_then(|smb| smb.multichannel);
-    if let Some(Switch { enabled }) = switch {
-        let to = if enabled { Multichannel::On } else { Multichannel::Off };
-        let account: AccountName = ask.by.account().parse().map_err(refused)?;
-        let operations = service.operations.clone();
-        // It waits for the catalog's disk.
-        let switched = tokio::task::spawn_blocking(move || operations.switch_multichannel(By::Rest, &account, to));
-        switched
-            .await
-            .map_err(|_| Failure::new(Code::InternalError, "The change failed in the server."))?
-            .map_err(refused)?;
-    }
-    Ok(empty(StatusCode::ACCEPTED))
-}
-
-/// What the catalog refuses, with its own words.
-fn refused(error: control::Error) -> Failure {
-    Failure::new(Code::InvalidHeaderValue, format!("{}: {}.", error.what(), error.remedy()))
+    let metadata = include.metadata.then(|| kept.metadata.clone());
+    Share { name: share.name.clone(), deleted: None, version: None, properties, metadata }
 }

@@ -1,38 +1,213 @@
-//! A share.
+//! A share: made, deleted, had back, and how full it is.
 
-use control::ShareRecord;
+use control::{
+    AccountKind, AccountName, AzureShare, BeliefChanges, Billing, By, Deletion, Modes, NewShare, Provision,
+    ShareLimits, ShareName, Source,
+};
 use hyper::StatusCode;
+use jiff::Timestamp;
+use serde::Serialize;
+use server::admin::{AuditClasses, HostsAllowed};
 
+use super::kept::metadata;
+use super::share_properties::{Wanted, set_quota, set_version};
 use super::{Ask, Service};
-use crate::answer::{Answer, empty, set};
-use crate::failure::Failure;
+use crate::answer::{Answer, empty, set, xml};
+use crate::failure::{Code, Failure};
 
-/// What a share without a quota tells, in GiB: the most that the service has.
-const UNLIMITED_GIB: u64 = 102_400;
+/// Characters of a share's name.
+const NAME: std::ops::RangeInclusive<usize> = 3..=63;
 
-/// Get Share Properties.
-pub(super) fn properties(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
-    let share = service.record(ask)?;
-    let mut answer = empty(StatusCode::OK);
-    set(&mut answer, "etag", &etag(&share));
-    set(&mut answer, "x-ms-share-quota", &quota_gib(&share).to_string());
-    set(&mut answer, "x-ms-enabled-protocols", "SMB");
-    set(&mut answer, "x-ms-lease-status", "unlocked");
-    set(&mut answer, "x-ms-lease-state", "available");
-    if let Some(of) = share.provisioned {
-        set(&mut answer, "x-ms-share-provisioned-iops", &of.iops.to_string());
-        set(&mut answer, "x-ms-share-provisioned-bandwidth-mibps", &of.mibps.to_string());
+impl Ask {
+    /// The account that is asked.
+    pub(super) fn account(&self) -> Result<AccountName, Failure> {
+        Ok(self.by.account().parse::<AccountName>()?)
     }
+
+    /// The share that is named. One that there is may have a name that the service gives none.
+    pub(super) fn share(&self) -> Result<ShareName, Failure> {
+        let name = self.target.share.as_deref().unwrap_or_default();
+        name.parse().map_err(|_| Failure::no_share(name))
+    }
+
+    /// The lease that who asks claims to have.
+    pub(super) fn lease_id(&self) -> Option<String> {
+        self.header("x-ms-lease-id").map(str::to_owned)
+    }
+
+    /// Refuses what is asked of a snapshot: there are none.
+    pub(super) fn refuse_snapshot(&self) -> Result<(), Failure> {
+        match self.query.get("sharesnapshot").filter(|snapshot| !snapshot.is_empty()) {
+            Some(_) => Err(Failure::new(Code::ShareSnapshotNotFound, "The specified share snapshot does not exist.")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A name that the service takes for a new share: 3 to 63 lower-case letters, digits and hyphens, no hyphen at an end or beside another.
+fn new_name(name: &str) -> Result<ShareName, Failure> {
+    let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if !name.chars().all(is_part) || name.starts_with('-') || name.ends_with('-') || name.contains("--") {
+        return Err(Failure::new(
+            Code::InvalidResourceName,
+            "The specified resource name contains invalid characters.",
+        ));
+    }
+    if !NAME.contains(&name.len()) {
+        let message = format!("The name of a share has {} to {} characters.", NAME.start(), NAME.end());
+        return Err(Failure::new(Code::OutOfRangeInput, message));
+    }
+    Ok(name.parse::<ShareName>()?)
+}
+
+/// Create Share. Its files live in a folder that is made for it.
+pub(super) async fn create(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
+    let (account, name) = (ask.account()?, new_name(ask.target.share.as_deref().unwrap_or_default())?);
+    let metadata = metadata(&ask.headers)?;
+    let accounts = service.catalog.accounts();
+    let known = accounts.iter().find(|known| known.name == account.as_str());
+    let known = known.ok_or_else(|| Failure::new(Code::ResourceNotFound, "There is no such account."))?;
+    let wanted = Wanted::of_share(ask, known.kind)?;
+    let (provision, quota_gib) = provision_of(known.billing(), &wanted)?;
+    let new = NewShare {
+        name: name.clone(),
+        account: Some(account.clone()),
+        source: Source::Folder { path: std::path::PathBuf::new(), quota_gib },
+        read_only: false,
+        seal_required: false,
+        continuous: false,
+        access_based: false,
+        hosts: HostsAllowed::Any,
+        time_machine: false,
+        audit: AuditClasses::NONE,
+        belief: BeliefChanges::default(),
+        modes: Modes::default(),
+        comment: String::new(),
+        provision,
+        limits: ShareLimits::default(),
+    };
+    let mut kept = AzureShare::default();
+    kept.metadata = metadata;
+    wanted.tier.into_iter().for_each(|tier| kept.set_tier(tier, Timestamp::now()));
+    let share = service.in_catalog(move |operations| operations.create_share(By::Rest, &new, kept)).await?;
+    let mut answer = empty(StatusCode::CREATED);
+    set_version(&mut answer, &service.catalog.azure_share(&share));
+    set_quota(&mut answer, &share);
     Ok(answer)
 }
 
-/// How large the share may become, in GiB.
-pub(crate) fn quota_gib(share: &ShareRecord) -> u64 {
-    let provisioned = share.provisioned.map(|of| u64::from(of.gib));
-    provisioned.or_else(|| share.source.quota_gib().map(|gib| gib.get().into())).unwrap_or(UNLIMITED_GIB)
+/// What a new share is provisioned with, or else its quota.
+fn provision_of(
+    billing: Billing,
+    wanted: &Wanted,
+) -> Result<(Option<Provision>, Option<std::num::NonZeroU32>), Failure> {
+    let Wanted { gib, iops, mibps, .. } = *wanted;
+    let is_provisioned = iops.is_some() || mibps.is_some();
+    match (billing, gib) {
+        (Billing::Provisioned(model), gib) => {
+            // Somebody who says nothing is given the least.
+            let gib = gib.unwrap_or(*model.gib().start());
+            Ok((Some(Provision { gib, iops, mibps }), None))
+        }
+        (Billing::Local | Billing::PayAsYouGo, Some(gib)) if is_provisioned => {
+            Ok((Some(Provision { gib, iops, mibps }), None))
+        }
+        (Billing::Local | Billing::PayAsYouGo, None) if is_provisioned => Err(Failure::missing("x-ms-share-quota")),
+        (Billing::Local | Billing::PayAsYouGo, gib) => Ok((None, gib.and_then(std::num::NonZeroU32::new))),
+    }
 }
 
-/// Names this share for its life.
-pub(crate) fn etag(share: &ShareRecord) -> String {
-    format!("\"0x{:X}\"", share.id)
+/// Delete Share. What clients have open on it is closed, and nobody is asked.
+pub(super) async fn delete(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
+    ask.refuse_snapshot()?;
+    match ask.header("x-ms-delete-snapshots").map(str::to_ascii_lowercase).as_deref() {
+        // There are none.
+        None | Some("include" | "include-leased") => {}
+        Some(_) => return Err(Failure::header("x-ms-delete-snapshots", "include, or include-leased")),
+    }
+    let (account, share, lease) = (ask.account()?, ask.share()?, ask.lease_id());
+    let used = service
+        .in_catalog(move |operations| {
+            // How full it was is told where it is known.
+            let used = operations.used_bytes(&account, &share)?;
+            let _: Deletion = operations.delete_share(By::Rest, &account, &share, lease.as_deref())?;
+            Ok(used)
+        })
+        .await?;
+    let mut answer = empty(StatusCode::ACCEPTED);
+    used.into_iter().for_each(|used| set(&mut answer, "x-ms-file-share-usage-bytes", &used.to_string()));
+    set(&mut answer, "x-ms-file-share-snapshot-usage-bytes", "0");
+    Ok(answer)
+}
+
+/// Undelete Share ("Restore Share").
+pub(super) async fn undelete(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
+    const NAME: &str = "x-ms-deleted-share-name";
+    const VERSION: &str = "x-ms-deleted-share-version";
+    let (account, share) = (ask.account()?, ask.share()?);
+    let deleted = ask.header(NAME).ok_or_else(|| Failure::missing(NAME))?;
+    let deleted: ShareName = deleted.parse().map_err(|_| Failure::no_share(deleted))?;
+    let version = ask.header(VERSION).ok_or_else(|| Failure::missing(VERSION))?.to_owned();
+    let share = service
+        .in_catalog(move |operations| operations.undelete_share(By::Rest, &account, &deleted, Some(&version), &share))
+        .await?;
+    let mut answer = empty(StatusCode::CREATED);
+    set_version(&mut answer, &service.catalog.azure_share(&share));
+    set_quota(&mut answer, &share);
+    Ok(answer)
+}
+
+/// Snapshot Share. The share has to be there, and then it is refused.
+pub(super) fn snapshot(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
+    service.record(ask)?;
+    Err(Failure::new(Code::ShareSnapshotOperationNotSupported, "This server makes no snapshots of shares."))
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Stats {
+    share_usage_bytes: u64,
+}
+
+/// Get Share Stats.
+pub(super) async fn stats(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
+    let (account, name) = (ask.account()?, ask.share()?);
+    let share = service.record(ask)?;
+    let kept = service.catalog.azure_share(&share);
+    super::share_lease::check(ask, &kept)?;
+    let share_usage_bytes = service.in_catalog(move |operations| operations.count_used_bytes(&account, &name)).await?;
+    let mut answer = xml("ShareStats", &Stats { share_usage_bytes })?;
+    set_version(&mut answer, &kept);
+    Ok(answer)
+}
+
+/// The tier of a share of a provisioned account.
+pub(super) fn is_premium(kind: AccountKind) -> bool {
+    kind == AccountKind::FileStorage
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn new_shares_have_the_names_that_the_service_gives() {
+        for name in ["abc", "a-b-c", "000", "share1", &"x".repeat(63)] {
+            assert_eq!(new_name(name).unwrap().as_str(), name);
+        }
+        for (name, code) in [
+            ("ab", Code::OutOfRangeInput),
+            (&*"x".repeat(64), Code::OutOfRangeInput),
+            ("Abc", Code::InvalidResourceName),
+            ("-abc", Code::InvalidResourceName),
+            ("abc-", Code::InvalidResourceName),
+            ("a--b", Code::InvalidResourceName),
+            ("a b", Code::InvalidResourceName),
+            ("a.b", Code::InvalidResourceName),
+            ("äöü", Code::InvalidResourceName),
+            ("$root", Code::InvalidResourceName),
+        ] {
+            assert_eq!(new_name(name).map_err(|failure| failure.code), Err(code), "{name}");
+        }
+    }
 }

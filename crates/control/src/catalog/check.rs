@@ -9,8 +9,8 @@ use serde::Serialize;
 use super::backup::Holds;
 use super::{
     RESTORE, StoredSettings, WAIT_MAX, accounts, believed, copies, data_place, features, groups, holds_nothing,
-    keep_log, kept, log_of, operators, principals, schema, sense, service_principals, settings, share_rights, share_rows,
-    users,
+    keep_log, kept, log_of, operators, principals, schema, sense, service_principals, settings, share_rights,
+    share_rows, users,
 };
 use crate::{DataFolder, Error, Problem, look_for_problems};
 
