@@ -166,7 +166,6 @@ impl Service {
             Operation::ListHandles => handles::list(&self, &ask).await,
             Operation::CloseHandles => handles::close(&self, &ask).await,
             Operation::CreateSymbolicLink | Operation::GetSymbolicLink | Operation::CreateHardLink => Err(of_nfs()),
-            other => Err(not_served(other)),
         };
         told(&ask, &done);
         if done.as_ref().is_err_and(|failure| failure.code == Code::ServerBusy) {
@@ -209,11 +208,6 @@ fn told(ask: &Ask, done: &Result<Answer, Failure>) {
     let part = ask.header("x-ms-lease-action").or_else(|| ask.header("x-ms-write")).unwrap_or_default();
     let status = done.as_ref().map_or_else(|failure| failure.code.status(), Answer::status).as_u16();
     tracing::debug!(operation = ?ask.operation, part, status, agent, "asked by REST");
-}
-
-/// An operation of the service that is not there.
-fn not_served(operation: Operation) -> Failure {
-    Failure::new(Code::UnsupportedQueryParameter, format!("{operation:?} is not served here."))
 }
 
 /// Links are made and read by this interface on NFS shares alone, which there are none of.
