@@ -66,7 +66,7 @@ fn as_it_came(c: char) -> char {
 }
 
 /// The target that a client asks for. IO_REPARSE_DATA_INVALID for what says none, NOT_SUPPORTED where it is something else than a link.
-pub(super) fn asked(reparse: &Reparse<'_>) -> Result<String, Status> {
+pub(crate) fn asked(reparse: &Reparse<'_>) -> Result<String, Status> {
     let invalid = |_| Status::IO_REPARSE_DATA_INVALID;
     let target = match reparse.tag {
         ReparseTag::SYMLINK => {

@@ -10,7 +10,7 @@ pub(crate) mod context;
 pub(crate) mod create;
 mod flush;
 pub(crate) mod ioctl;
-mod link_target;
+pub(crate) mod link_target;
 mod lock;
 mod logoff;
 pub(crate) mod migrated;

@@ -17,6 +17,7 @@ use wire::command::tree_connect::TreeConnectRequest;
 use wire::command::write::WriteRequest;
 use wire::context::create::name;
 use wire::fscc::FileClass;
+use wire::fscc::ioctl::Reparse;
 use wire::fscc::rename::{Rename, RenameFlags};
 use wire::header::Header;
 use wire::ids::{Command, SessionId};
@@ -26,6 +27,7 @@ use wire::status::Status;
 use self::names::{action_name, disposition_name, in_text, parts_of_descriptor, text_of};
 use crate::command::connection::Connection;
 use crate::command::context::{Context, Outcome};
+use crate::command::link_target;
 use crate::request::admission::Request;
 use crate::state::audit::{
     AuditActor, AuditClass, AuditClasses, AuditEvent, AuditIds, AuditPlace, AuditProof, shortened,
@@ -444,12 +446,24 @@ fn set_info(message: &[u8]) -> Option<Asked> {
 }
 
 fn ioctl(message: &[u8]) -> Option<Asked> {
-    let code = IoctlRequest::decode(message).ok()?.ctl_code;
+    let request = IoctlRequest::decode(message).ok()?;
+    let code = request.ctl_code;
+    if matches!(code, CtlCode::SET_REPARSE_POINT | CtlCode::DELETE_REPARSE_POINT) {
+        // What had the name goes, and what takes its place has another descriptor.
+        let classes = AuditClasses::of(AuditClass::Write).with(AuditClass::Delete).with(AuditClass::Security);
+        return Some(Asked { minor: text_of(code).into(), detail: leads_to(&request), ..classes.into() });
+    }
     let changes = matches!(
         code,
         CtlCode::SET_ZERO_DATA | CtlCode::SET_SPARSE | CtlCode::FILE_LEVEL_TRIM | CtlCode::SET_COMPRESSION
     );
     changes.then(|| Asked { minor: text_of(code).into(), ..AuditClasses::of(AuditClass::Write).into() })
+}
+
+/// Where a link is to lead.
+fn leads_to(request: &IoctlRequest<'_>) -> String {
+    let target = Reparse::decode(request.input).ok().and_then(|point| link_target::asked(&point).ok());
+    target.map(|target| format!("to lead to {}", shortened(&target))).unwrap_or_default()
 }
 
 /// The name of a control code that copies: what it copies is counted as if it were read and written.

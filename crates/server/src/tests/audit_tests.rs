@@ -13,12 +13,14 @@ use store::{RamStore, Store};
 use tokio::task::LocalSet;
 use wire::codec::utf16_bytes;
 use wire::command::create::{AccessMask, CreateDisposition, CreateOptions, CreateRequest, ShareAccess};
+use wire::command::ioctl::CtlCode;
 use wire::command::query_info::InfoType;
 use wire::command::set_info::SetInfoRequest;
 use wire::fscc::FileClass;
 use wire::fscc::file::EndOfFile;
+use wire::fscc::ioctl::encode_symlink;
 use wire::ids::{Command, FileId};
-use wire::security::access::{FILE_GENERIC_READ, READ_DATA, WRITE_DAC, WRITE_DATA};
+use wire::security::access::{DELETE, FILE_GENERIC_READ, READ_DATA, WRITE_DAC, WRITE_DATA};
 use wire::security::{Acl, SecurityDescriptor, SecurityInformation};
 use wire::status::Status;
 
@@ -271,6 +273,39 @@ async fn a_rename_that_replaces_and_a_link_have_both_names() {
     assert_eq!(told[1].detail, "replaced what had the name");
     assert_eq!((told[1].ids.file, told[1].ids.replaced), (own, target));
     assert!(target.is_some() && told[0].ids.replaced.is_none());
+}
+
+#[test]
+fn what_takes_the_place_of_a_file_is_told_to_delete_it_and_to_change_who_may_do_what() {
+    for (audited_classes, class) in
+        [("delete", "delete"), ("security", "security"), ("write", "write"), ("all", "security")]
+    {
+        run(async {
+            let (server, kept) = audited(audited_classes);
+            let mut peer = Peer::sign_in(&server).await;
+            let file = open_for(&mut peer, "file", FILE_GENERIC_READ | WRITE_DATA | DELETE).await;
+            kept.told();
+            let mut point = Vec::new();
+            assert!(encode_symlink("..\\a", "..\\a", 1, &mut point));
+            let set = peer.ioctl(CtlCode::SET_REPARSE_POINT, file, &point, 0).await;
+            assert_eq!(set.status(), Status::SUCCESS);
+            let is_told = |event: &AuditEvent| event.minor.contains("REPARSE");
+            let events: Vec<AuditEvent> = kept.events().into_iter().filter(is_told).collect();
+            let [event] = &events[..] else { panic!("{events:?}") };
+            assert_eq!(short(event), format!("{class} Ioctl FSCTL_SET_REPARSE_POINT file SUCCESS"));
+            assert_eq!(event.detail, "to lead to ../a");
+            let none = [&point[..4], &[0; 4]].concat();
+            let delete = peer.ioctl(CtlCode::DELETE_REPARSE_POINT, file, &none, 0).await;
+            assert_eq!(delete.status(), Status::SUCCESS);
+            let told: Vec<String> = kept.events().iter().filter(|event| is_told(event)).map(short).collect();
+            assert_eq!(told, [format!("{class} Ioctl FSCTL_DELETE_REPARSE_POINT file SUCCESS")]);
+            // Refused, too.
+            let refused = peer.ioctl(CtlCode::DELETE_REPARSE_POINT, file, &none, 0).await;
+            assert_eq!(refused.status(), Status::NOT_A_REPARSE_POINT);
+            let told: Vec<String> = kept.events().iter().filter(|event| is_told(event)).map(short).collect();
+            assert_eq!(told, [format!("{class} Ioctl FSCTL_DELETE_REPARSE_POINT file NOT_A_REPARSE_POINT")]);
+        });
+    }
 }
 
 #[tokio::test]
