@@ -44,6 +44,10 @@ pub(super) async fn open<'a>(
         let found = Found { node, stream: None, is_blank: false, own, stream_changes: None, renames };
         return open_node(context, plan, found, path).await;
     };
+    // A stream is of what the link leads to: the link itself has none.
+    if plan.follows_links() && context.look(&node, |node| node.metadata_as_resolved()).await?.is_link {
+        return Err(Box::pin(stopped::at_link(context, plan)).await);
+    }
     let stream_changes = Some(context.server().files.stream_changes(node.identity()));
     let wanted = name.clone();
     match context.look(&node, move |node| node.extras().stream(&wanted)).await? {

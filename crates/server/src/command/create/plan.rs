@@ -97,8 +97,8 @@ pub(super) struct Plan {
     pub(super) names_data: bool,
     /// A separator stood behind the name: a directory is meant.
     pub(super) ends_in_separator: bool,
-    /// Bytes of the whole name as it was asked for.
-    pub(super) name_bytes: usize,
+    /// The whole name as it came.
+    pub(super) name: Slice,
     pub(super) disposition: CreateDisposition,
     pub(super) options: CreateOptions,
     /// DesiredAccess, generic bits mapped.
@@ -187,7 +187,7 @@ impl Plan {
             stream,
             names_data,
             ends_in_separator,
-            name_bytes: request.name.as_bytes().len(),
+            name: message.holding(request.name.as_bytes()),
             disposition: request.disposition,
             options: request.options,
             desired,

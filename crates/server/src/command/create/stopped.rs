@@ -47,9 +47,27 @@ fn stopped(plan: &Plan, link: &LinkOnTheWay) -> Refusal {
     Refusal { data: data.to_bytes(), ..Status::STOPPED_ON_SYMLINK.into() }
 }
 
-/// Bytes of the path behind the link, with the separator that they begin with.
+/// Bytes of the name as it came that are behind the link, with the separators or the colon that they begin with. What leads nowhere else, as doubled
+/// separators, counts where it stands.
 fn unparsed_bytes(plan: &Plan, link: &LinkOnTheWay) -> usize {
-    let way = plan.path.names().take(link.path.names().count());
-    let units: usize = way.map(|name| name.encode_utf16().count() + 1).sum();
-    plan.name_bytes.saturating_sub(2 * units.saturating_sub(1))
+    let units: Vec<char> = plan.name.chunks_exact(2).map(unit).collect();
+    let (mut ends, mut begin) = (Vec::new(), 0);
+    for part in units.split(|unit| *unit == '\\') {
+        match part {
+            [] | ['.'] => {}
+            ['.', '.'] => drop(ends.pop()),
+            name => ends.push(begin + name.iter().take_while(|unit| **unit != ':').count()),
+        }
+        begin += part.len() + 1;
+    }
+    let behind = link.path.names().count().checked_sub(1).and_then(|last| ends.get(last));
+    2 * behind.map_or(0, |end| units.len() - end)
+}
+
+/// A unit of UTF-16, as far as it matters here.
+fn unit(bytes: &[u8]) -> char {
+    match bytes {
+        [low, 0] => char::from(*low),
+        _ => char::REPLACEMENT_CHARACTER,
+    }
 }
