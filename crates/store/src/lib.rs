@@ -179,13 +179,25 @@ pub struct NewNode<'a> {
     pub owner: Option<UnixOwner>,
 }
 
-/// What takes the place of a file, in one step ([`Names::replace_with`]).
+/// What takes the place of a file, in one step ([`Names::replace_with`]): a symbolic link, or an empty file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Replacement<'a> {
-    /// A symbolic link with this target: names as clients see them, with `/` between them.
-    Link(&'a str),
-    /// An empty file.
-    File,
+pub struct Replacement<'a> {
+    /// Where the link leads: names as clients see them, with `/` between them. `None` for an empty file.
+    pub target: Option<&'a str>,
+    /// Its security descriptor, kept as it is. A link has none where the store can keep nothing with links.
+    pub security: Option<&'a [u8]>,
+    /// Whose it is on this machine, as with [`NewNode::owner`].
+    pub owner: Option<UnixOwner>,
+}
+
+impl<'a> Replacement<'a> {
+    /// An empty file without a descriptor.
+    pub const FILE: Self = Replacement { target: None, security: None, owner: None };
+
+    /// A link without a descriptor.
+    pub const fn link(target: &'a str) -> Self {
+        Replacement { target: Some(target), security: None, owner: None }
+    }
 }
 
 /// A symbolic link that a path leads to, or over.

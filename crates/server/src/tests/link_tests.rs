@@ -124,6 +124,14 @@ async fn a_link_is_made_read_followed_by_its_client_and_removed_as_itself() {
         assert_eq!(response.end_of_file, 0);
         let link = opened.file_id();
         assert_eq!(read(&mut peer, link).await, Ok(("d\\file".into(), SYMLINK_FLAG_RELATIVE)));
+        let edit = |request: &mut CreateRequest<'_>| {
+            request.disposition = CreateDisposition::OPEN;
+            request.options = CreateOptions::OPEN_REPARSE_POINT;
+            request.desired_access = AccessMask(READ_DATA);
+        };
+        let blind = peer.create("link", edit).await.file_id();
+        assert_eq!(read(&mut peer, blind).await, Err(Status::ACCESS_DENIED), "who may not look at it");
+        peer.close(blind).await;
         let told = peer.query(link, FileClass::ATTRIBUTE_TAG, 64).await;
         let tag = AttributeTag::decode(QueryInfoResponse::decode(&told.message).unwrap().output).unwrap();
         assert_eq!(tag.reparse_tag, ReparseTag::SYMLINK.0);
@@ -142,6 +150,12 @@ async fn a_link_is_made_read_followed_by_its_client_and_removed_as_itself() {
         assert_eq!(told.0, 2 * "\\file:stream".len() as u16);
         let as_directory = |request: &mut CreateRequest<'_>| request.options = CreateOptions::DIRECTORY_FILE;
         assert_eq!(stopped(&peer.create("way", as_directory).await).0, 0);
+        // What is left is told as it was said.
+        for (name, left) in
+            [("way\\\\sub\\\\\\file", 11), ("d\\..\\.\\way\\x", 2), ("way\\x\\..\\y", 7), ("way:stream", 7)]
+        {
+            assert_eq!(stopped(&peer.create(name, plain).await).0, 2 * left, "{name}");
+        }
         // Also who means the last name itself, where another stands on the way.
         assert_eq!(stopped(&open_itself(&mut peer, "way\\file").await).0, 2 * "\\file".len() as u16);
 

@@ -9,6 +9,8 @@ use store::{DirectoryOptions, DirectoryStore, UnixOwner};
 use tempfile::TempDir;
 use tokio::task::LocalSet;
 use wire::command::create::{CreateDisposition, CreateOptions};
+use wire::command::ioctl::CtlCode;
+use wire::fscc::ioctl::encode_symlink;
 use wire::status::Status;
 
 use crate::admin::Admin;
@@ -62,6 +64,20 @@ async fn what_a_user_makes_is_its_owners_at_once_and_what_others_make_the_shares
         assert_eq!(make(&mut other, "others", CreateOptions::NON_DIRECTORY_FILE).await, Status::SUCCESS);
         assert_eq!((owner("file"), owner("folder")), ((of_user, 0o600), (of_user, 0o700)));
         assert_eq!(owner("others"), (of_share.unwrap_or(itself), 0o600));
+        // So are links, and files that are made of links.
+        let link = peer.open("file").await;
+        let mut point = Vec::new();
+        assert!(encode_symlink("x", "x", 1, &mut point));
+        let none = [&point[..4], &[0; 4]].concat();
+        for (code, input, is_link) in [
+            (CtlCode::SET_REPARSE_POINT, &point, true),
+            (CtlCode::SET_REPARSE_POINT, &point, true),
+            (CtlCode::DELETE_REPARSE_POINT, &none, false),
+        ] {
+            assert_eq!(peer.ioctl(code, link, input, 0).await.status(), Status::SUCCESS);
+            let found = fs::symlink_metadata(folder.path().join("file")).unwrap();
+            assert_eq!((UnixOwner { uid: found.uid(), gid: found.gid() }, found.is_symlink()), (of_user, is_link));
+        }
         map(&server, None);
         assert_eq!(make(&mut peer, "later", CreateOptions::NON_DIRECTORY_FILE).await, Status::SUCCESS);
         assert_eq!(owner("later").0, of_share.unwrap_or(itself));

@@ -137,8 +137,9 @@ pub(super) fn linkat<P: Arg + Clone, Q: Arg + Clone>(
 }
 
 /// Gives what has a name to a user and a group, a symbolic link itself.
-pub(super) fn chownat<P: Arg + Clone>(folder: impl AsFd, path: P, uid: Uid, gid: Gid) -> Result<(), Errno> {
-    again(|| fs::chownat(folder.as_fd(), path.clone(), Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW))
+/// Gives away what is open by a descriptor that reads and writes nothing, as one of a symbolic link.
+pub(super) fn chown_opened(file: impl AsFd, uid: Uid, gid: Gid) -> Result<(), Errno> {
+    again(|| fs::chownat(file.as_fd(), c"", Some(uid), Some(gid), AtFlags::EMPTY_PATH))
 }
 
 pub(super) fn symlinkat<P: Arg + Clone, Q: Arg + Clone>(to: P, folder: impl AsFd, path: Q) -> Result<(), Errno> {

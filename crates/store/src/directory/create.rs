@@ -54,7 +54,7 @@ pub(super) fn create(directory: &OpenFile, name: &Name, new: NewNode<'_>, wait: 
 /// To whom what is made is given, where it is to anybody: to whom it is made for, else to the owner of all in the share. What is made for somebody by
 /// itself is refused where the share's own folder is not the process's alone: whoever has that could put something else in the place of what is
 /// kept there.
-fn made_for(volume: &Volume, owner: Option<UnixOwner>) -> Result<Option<UnixOwner>, Error> {
+pub(super) fn made_for(volume: &Volume, owner: Option<UnixOwner>) -> Result<Option<UnixOwner>, Error> {
     if owner.is_some() {
         let root = stat(volume.fence.root()).map_err(error)?;
         let others_write = root.stx_mode & 0o022 != 0;
@@ -118,7 +118,11 @@ pub(super) fn make_aside(
 ) -> Result<OpenFile, Error> {
     let given = made_for(volume, new.owner)?;
     let mut file = make(volume, folder, disk, (new.kind, given))?;
-    fill(&mut file, NewNode { owner: given, ..new }).inspect_err(|_| unlink(volume, folder, disk, new.kind))?;
+    fill(&mut file, NewNode { owner: given, ..new }).inspect_err(|_| {
+        let sides = streams::sides(&file.subject()).unwrap_or_default();
+        unlink(volume, folder, disk, new.kind);
+        bury(&file.subject(), &sides);
+    })?;
     Ok(file)
 }
 

@@ -15,6 +15,7 @@ use crate::directory::folder::{Folder, Reach};
 use crate::directory::leftovers::remove_link;
 use crate::directory::marks::{BETWEEN, LEAVING, NAMING, PLACING, REPLACED, number_and_birth};
 use crate::directory::names::{DRAFT, RESERVED, is_draft};
+use crate::directory::outcome::At;
 use crate::directory::passing::UsedName;
 use crate::directory::side_name::ID_BYTES;
 use crate::directory::stat::{born, file_type, identity, stat, stat_at};
@@ -160,14 +161,14 @@ fn finish_placing(volume: &Arc<Volume>, folder: BorrowedFd<'_>, mark: &str) -> R
         }
         held.forget(place.identity);
         let (at, taken) = (place.at(draft.as_bytes()), place.at(taken));
-        match named(&place, at.name)?.map(|found| (found.kind, found.own)) {
+        match named(&place, at.name)?.map(|found| (found.kind, found)) {
             Some((FileType::RegularFile, _)) => remove_link(volume, at.folder, &draft)?,
-            Some((FileType::Symlink, _)) => side::unlink_named(volume, at.folder, &draft).map_err(error)?,
-            Some((FileType::Directory, own)) => match named(&place, taken.name)?.map(|found| found.kind) {
-                None => outcome::rename_to_free_name(own, at, taken).map_err(error)?,
-                Some(FileType::Symlink) => {
-                    outcome::rename(own, at, taken, RenameFlags::EXCHANGE).map_err(error)?;
-                    side::unlink_named(volume, at.folder, &draft).map_err(error)?;
+            Some((FileType::Symlink, link)) => unlink_link(volume, at, (&draft, link))?,
+            Some((FileType::Directory, own)) => match named(&place, taken.name)? {
+                None => outcome::rename_to_free_name(own.own, at, taken).map_err(error)?,
+                Some(link) if link.kind == FileType::Symlink => {
+                    outcome::rename(own.own, at, taken, RenameFlags::EXCHANGE).map_err(error)?;
+                    unlink_link(volume, at, (&draft, link))?;
                 }
                 Some(_) => return Err(Error::Exists),
             },
@@ -175,6 +176,15 @@ fn finish_placing(volume: &Arc<Volume>, folder: BorrowedFd<'_>, mark: &str) -> R
         }
     }
     end(folder, mark)
+}
+
+/// Takes a link away, and first what is kept with it.
+fn unlink_link(volume: &Volume, at: At<'_>, (draft, link): (&str, Named)) -> Result<(), Error> {
+    let kept = Subject { volume, place: Place::Link, identity: link.own, born: link.born };
+    match kept.bury_folder() {
+        Ok(()) | Err(Error::NotFound) => side::unlink_named(volume, at.folder, draft).map_err(error),
+        Err(error) => Err(error),
+    }
 }
 
 /// The directory that the last name of a path is in, and that name; `None` where there is no such directory.

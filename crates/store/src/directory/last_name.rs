@@ -152,7 +152,11 @@ impl<'a> Losing<'a> {
             return self.leave("the file cannot be looked at any more");
         };
         drop(locked);
-        bury(&self.subject, &sides);
+        if self.kind == FileType::Symlink {
+            let _ = self.subject.bury_folder();
+        } else {
+            bury(&self.subject, &sides);
+        }
         side::remove_all(&more);
     }
 

@@ -281,10 +281,10 @@ fn a_file_that_has_changed_places_with_a_directory_stays_where_that_was_moved_on
 
 /// What takes the place of something that is there: a link that of an empty file, of a link and of an empty directory, a file that of a link.
 const PLACES_TAKEN: [(&str, Replacement<'_>); 4] = [
-    ("empty", Replacement::Link("elsewhere")),
-    ("link", Replacement::Link("elsewhere")),
-    ("folder", Replacement::Link("elsewhere")),
-    ("link", Replacement::File),
+    ("empty", Replacement::link("elsewhere")),
+    ("link", Replacement::link("elsewhere")),
+    ("folder", Replacement::link("elsewhere")),
+    ("link", Replacement::FILE),
 ];
 
 fn prepare_places(disk: &Disk) {
@@ -328,16 +328,33 @@ fn what_was_to_take_a_place_goes_where_the_server_is_killed() {
                     let has_been_replaced = Some(found.identity()) != was.get();
                     assert!(has_been_replaced || answer.is_err(), "{hint}");
                     let target = found.target().unwrap();
-                    match (place.1, has_been_replaced) {
-                        (Replacement::Link(new), true) => assert_eq!(target.as_deref(), Some(new), "{hint}"),
-                        (Replacement::File, true) => assert_eq!(target, None, "{hint}"),
-                        (_, false) => assert_eq!(target.is_some(), place.0 == "link", "{hint}"),
+                    match has_been_replaced {
+                        true => assert_eq!(target.as_deref(), place.1.target, "{hint}"),
+                        false => assert_eq!(target.is_some(), place.0 == "link", "{hint}"),
                     }
                     assert_eq!(disk.sides(), 0, "{hint}");
                 },
             );
         }
     }
+}
+
+#[test]
+fn what_is_kept_with_a_link_that_took_no_place_goes_with_it() {
+    let disk = Disk::new(false);
+    prepare_places(&disk);
+    let kept = disk.path().join(".multilane");
+    replace_with(&disk, ("empty", Replacement::link("elsewhere"))).unwrap();
+    let before = names_in(&kept);
+    replace_with(&disk, ("empty", Replacement { security: Some(&[1; 20]), ..Replacement::link("elsewhere") })).unwrap();
+    assert_eq!(names_in(&kept).len(), before.len() + 1);
+    // As a kill leaves it before the link has the name.
+    let id = "a".repeat(32);
+    std::fs::rename(disk.path().join("empty"), disk.path().join(format!(".multilane.{id}"))).unwrap();
+    std::os::unix::fs::symlink("empty", kept.join(format!("placing-{id}"))).unwrap();
+    serve_again(&disk);
+    assert_eq!(names_in(disk.path()), [".multilane", "folder", "link"]);
+    assert_eq!(names_in(&kept), before);
 }
 
 #[test]

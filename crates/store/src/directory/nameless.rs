@@ -178,8 +178,7 @@ impl Nameless {
         let (file, mut group) = (identity(&stat), self.group(identity(&stat)));
         // Who has it open already has looked at it. What was counted of one that had its number before, and that another program has
         // removed, is still counted.
-        if file_type(&stat) == FileType::RegularFile && !group.open.contains_key(&file) && group.counted(file).is_none()
-        {
+        if counts(&stat) && !group.open.contains_key(&file) && group.counted(file).is_none() {
             self.note_closed(&mut group, file, 0);
         }
     }
@@ -222,7 +221,7 @@ pub(super) struct Closed {
 impl Hold {
     /// Counts a descriptor, where it is one of a file.
     pub(super) fn of(nameless: &Arc<Nameless>, fd: BorrowedFd<'_>) -> Option<Self> {
-        let file = identity(&stat(fd).ok().filter(|stat| file_type(stat) == FileType::RegularFile)?);
+        let file = identity(&stat(fd).ok().filter(counts)?);
         let mut group = nameless.group(file);
         let known = group.closed.remove(&file).or(group.closed_before.remove(&file));
         let open = group.open.entry(file).or_default();
@@ -296,6 +295,11 @@ impl Drop for Closed {
             self.hold.nameless.settle(self.hold.file, held_bytes(&stat));
         }
     }
+}
+
+/// Files count, and symbolic links: a long target takes a block.
+fn counts(stat: &Statx) -> bool {
+    matches!(file_type(stat), FileType::RegularFile | FileType::Symlink)
 }
 
 fn held_bytes(stat: &Statx) -> u64 {

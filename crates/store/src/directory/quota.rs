@@ -100,6 +100,15 @@ impl Quota {
         self.used.0.load(Ordering::Relaxed)
     }
 
+    /// [`Error::Full`] where there is no room for a file of one unit.
+    pub(super) fn check_room_for_unit(&self) -> Result<(), Error> {
+        if self.left() >= UNIT_BYTES {
+            return Ok(());
+        }
+        self.nameless.recount_if_due();
+        Err(Error::Full)
+    }
+
     pub(super) fn left(&self) -> u64 {
         self.limit.load(Ordering::Relaxed).saturating_sub(self.used())
     }

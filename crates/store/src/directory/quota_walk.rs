@@ -164,7 +164,7 @@ where
                 self.names += 1;
                 match stat_at(folder, entry.name) {
                     Ok(stat) => match file_type(&stat) {
-                        FileType::RegularFile => (self.each)(identity(&stat), &stat),
+                        FileType::RegularFile | FileType::Symlink => (self.each)(identity(&stat), &stat),
                         FileType::Directory => found = Some((entry.name.to_vec(), entry.at)),
                         _ => {}
                     },

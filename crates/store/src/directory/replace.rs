@@ -3,24 +3,27 @@
 
 use std::sync::Arc;
 
+use rustix::fd::AsFd;
 use rustix::fs::{AtFlags, FileType, Gid, RenameFlags, Uid};
 use rustix::io::Errno;
+use rustix::process::geteuid;
 
-use crate::directory::calls::{chownat, symlinkat};
+use crate::directory::calls::{chown_opened, symlinkat};
 use crate::directory::errno::{error, opening};
 use crate::directory::file::{OpenFile, link_target};
 use crate::directory::folder::Folder;
-use crate::directory::last_name::Losing;
+use crate::directory::last_name::{Losing, bury};
 use crate::directory::marks::Mark;
 use crate::directory::names::{append_disk, to_shown};
 use crate::directory::node::FileNode;
 use crate::directory::outcome::{self, At};
 use crate::directory::passing::Draft;
+use crate::directory::quota::Quota;
 use crate::directory::remove;
-use crate::directory::stat::stat_at;
+use crate::directory::stat::{file_type, stat, stat_at};
 use crate::directory::volume::Volume;
 use crate::directory::walk::{self, Named};
-use crate::directory::{UnixOwner, create};
+use crate::directory::{UnixOwner, create, security, streams};
 use crate::{Error, Identity, Kind, Name, NewNode, Node, Replacement, Use, Waits, waiting};
 
 /// The longest target, in bytes: what the kernel takes of one (PATH_MAX less its terminator).
@@ -63,10 +66,7 @@ pub(super) fn replace_with(
 ) -> Result<Arc<dyn Node>, Error> {
     let volume = &directory.volume;
     volume.check_writable()?;
-    let target = match new {
-        Replacement::Link(target) => Some(stored(target)?),
-        Replacement::File => None,
-    };
+    let target = new.target.map(stored).transpose()?;
     let (folder, wanted) = directory.wanted(name)?;
     let mut held = volume.cache.hold(folder.identity);
     let (disk, named) = remove::stored(volume, &mut held, &folder, &wanted, |disk| walk::named(&folder, disk))?;
@@ -75,8 +75,8 @@ pub(super) fn replace_with(
     }
     let replacing = Replacing { volume, folder: &folder, disk: &disk, named: &named };
     let replaced = match &target {
-        Some(target) => replacing.by_link(target),
-        None => replacing.by_file(),
+        Some(target) => replacing.by_link(target, new),
+        None => replacing.by_file(new),
     };
     held.forget(folder.identity);
     replaced.map(FileNode::open)
@@ -91,16 +91,19 @@ struct Replacing<'a> {
 }
 
 impl Replacing<'_> {
-    fn by_link(&self, target: &[u8]) -> Result<OpenFile, Error> {
+    fn by_link(&self, target: &[u8], new: Replacement<'_>) -> Result<OpenFile, Error> {
+        let given = create::made_for(self.volume, new.owner)?;
+        self.volume.quota.as_ref().map_or(Ok(()), Quota::check_room_for_unit)?;
         self.by(|at| {
             symlinkat(target, at.folder, at.name).map_err(error)?;
-            self.given_to_owner(at)?;
-            self.open(at)
+            let mut made = self.open(at, target)?;
+            fill(&mut made, new.security, given).inspect_err(|_| take_away(at, &made))?;
+            Ok(made)
         })
     }
 
-    fn by_file(&self) -> Result<OpenFile, Error> {
-        let new = NewNode { kind: Kind::File, attributes: 0, security: None, owner: None };
+    fn by_file(&self, new: Replacement<'_>) -> Result<OpenFile, Error> {
+        let new = NewNode { kind: Kind::File, attributes: 0, security: new.security, owner: new.owner };
         let mut made = self.by(|at| create::make_aside(self.volume, self.folder, at.name, new))?;
         made.dotted = self.disk.starts_with(b".");
         Ok(made)
@@ -112,7 +115,7 @@ impl Replacing<'_> {
         let mark = Mark::placing(self.volume, walk::path_in(self.volume, self.folder, self.disk), &draft)?;
         let at = self.folder.at(draft.name().as_bytes());
         let made = make(at).and_then(|made| {
-            self.put(at, made.identity)?;
+            self.put(at, made.identity).inspect_err(|_| take_away(at, &made))?;
             Ok(made)
         });
         if made.is_err() && outcome::unlink(at, AtFlags::empty()).is_err() {
@@ -121,17 +124,21 @@ impl Replacing<'_> {
         made
     }
 
-    /// Whose new files are, new links are.
-    fn given_to_owner(&self, at: At<'_>) -> Result<(), Error> {
-        let Some(UnixOwner { uid, gid }) = self.volume.owner else { return Ok(()) };
-        chownat(at.folder, at.name, Uid::from_raw(uid), Gid::from_raw(gid)).map_err(error)
-    }
-
-    fn open(&self, at: At<'_>) -> Result<OpenFile, Error> {
+    /// Opens the link that was just made. Another program may have put something else there, which a client must not come to have by this, and which
+    /// must not be given away.
+    fn open(&self, at: At<'_>, target: &[u8]) -> Result<OpenFile, Error> {
         let opened = walk::open_in(self.volume, self.folder, at.name, Use::Metadata).map_err(opening)?;
-        let made = OpenFile::new(self.volume, opened.fd, opened.reach, self.disk.starts_with(b"."))?;
-        // Another program may have put something else there, whose data a client must not come to have by this.
-        if made.is_link { Ok(made) } else { Err(Error::Denied) }
+        let found = stat(&opened.fd).map_err(error)?;
+        let is_it = file_type(&found) == FileType::Symlink
+            && (found.stx_uid, found.stx_nlink) == (geteuid().as_raw(), 1)
+            && link_target(&opened.fd).is_ok_and(|found| found == target);
+        if !is_it {
+            return Err(Error::Denied);
+        }
+        if let Some(nameless) = self.volume.nameless() {
+            nameless.note_made(opened.fd.as_fd());
+        }
+        OpenFile::new(self.volume, opened.fd, opened.reach, self.disk.starts_with(b"."))
     }
 
     /// Has `new`, which is at `draft`, have the name.
@@ -159,16 +166,13 @@ impl Replacing<'_> {
         Ok(())
     }
 
-    /// A file that has data, or other names, would lose them.
+    /// A file that has data, or other names, would lose them. A link's size is that of its target.
     fn check_is_empty_file(&self) -> Result<(), Error> {
-        if self.named.kind != FileType::RegularFile {
-            return Ok(());
-        }
         let found = stat_at(&self.folder.fd, self.disk).map_err(error)?;
         match (found.stx_size, found.stx_nlink) {
-            (0, 1) => Ok(()),
-            (0, _) => Err(Error::TooManyLinks),
-            _ => Err(Error::NotEmpty),
+            (1.., _) if file_type(&found) == FileType::RegularFile => Err(Error::NotEmpty),
+            (_, 1) => Ok(()),
+            _ => Err(Error::TooManyLinks),
         }
     }
 
@@ -200,9 +204,58 @@ impl Replacing<'_> {
     }
 }
 
+/// Takes away what took no place, and what is kept with it.
+fn take_away(draft: At<'_>, made: &OpenFile) {
+    let sides = streams::sides(&made.subject()).unwrap_or_default();
+    if outcome::unlink(draft, AtFlags::empty()).is_ok() {
+        bury(&made.subject(), &sides);
+    }
+}
+
+/// Gives a link its descriptor and its owner. Where nothing can be kept with links it has what its directory passes on.
+fn fill(link: &mut OpenFile, descriptor: Option<&[u8]>, owner: Option<UnixOwner>) -> Result<(), Error> {
+    let sets = link.subject().sets() + u64::from(descriptor.is_some());
+    match descriptor.map_or(Ok(()), |descriptor| security::save(link, descriptor)) {
+        Ok(()) => descriptor.into_iter().for_each(|descriptor| security::made(link, descriptor, sets)),
+        Err(Error::Unsupported) => {}
+        Err(error) => return Err(error),
+    }
+    if let Some(UnixOwner { uid, gid }) = owner {
+        chown_opened(link.fd(), Uid::from_raw(uid), Gid::from_raw(gid)).map_err(error)?;
+    }
+    // It has changed since it was opened.
+    (*link.opened.get_mut(), *link.times_at_open.get_mut()) = (None, None);
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use super::*;
+    use crate::directory::folder::{Folder, Reach};
+    use crate::directory::{DirectoryOptions, DirectoryStore};
+
+    #[test]
+    fn what_another_put_in_the_place_of_a_new_link_is_neither_taken_nor_given_away() {
+        let place = tempfile::tempdir().unwrap();
+        let store = DirectoryStore::open(place.path(), DirectoryOptions::default()).unwrap();
+        let volume = &store.volume();
+        std::fs::write(place.path().join("secret"), "secret").unwrap();
+        symlink("target", place.path().join("link")).unwrap();
+        symlink("elsewhere", place.path().join("other")).unwrap();
+        symlink("target", place.path().join("twice")).unwrap();
+        std::fs::hard_link(place.path().join("twice"), place.path().join("again")).unwrap();
+        let root = rustix::fs::open(place.path(), rustix::fs::OFlags::PATH, rustix::fs::Mode::empty()).unwrap();
+        let folder = Folder::new((root, Reach::Path)).unwrap();
+        let named = walk::named(&folder, b"link").unwrap();
+        let replacing = Replacing { volume, folder: &folder, disk: b"link", named: &named };
+        let open = |name: &str| replacing.open(folder.at(name.as_bytes()), b"target").map(|made| made.is_link);
+        assert_eq!(open("link"), Ok(true));
+        for name in ["secret", "other", "twice"] {
+            assert_eq!(open(name), Err(Error::Denied), "{name}");
+        }
+    }
 
     #[test]
     fn targets_are_stored_as_names_are() {

@@ -162,7 +162,7 @@ pub(super) fn made(file: &OpenFile, descriptor: &[u8], sets: u64) {
 /// Stores the descriptor of a new file.
 pub(super) fn save(file: &OpenFile, descriptor: &[u8]) -> Result<(), Error> {
     match file.subject().save(SECURITY, descriptor) {
-        Err(Error::TooLarge | Error::Full) => save_in_side_file(file, descriptor),
+        Err(Error::TooLarge | Error::Full) if !file.is_link => save_in_side_file(file, descriptor),
         answer => answer,
     }
 }

@@ -14,6 +14,9 @@
 //! `.multilane/INODE-BIRTH/` holds a file for every key. What that loses: files copied or restored by other programs
 //! lose what was kept, what belonged to files that other programs removed stays as an orphan, and on file systems
 //! that know no time of birth a new file may inherit what an earlier one with its inode number left.
+//!
+//! Symbolic links have no such attributes on any file system: their descriptors, and nothing else, are kept so everywhere, but where the time of birth is
+//! not known or several shares lead to the link.
 
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{
@@ -27,7 +30,7 @@ use crate::directory::calls::{
 };
 use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::{error, reading_attribute};
-use crate::directory::keys::{KEY_BYTES_MAX, Keep, RECORD};
+use crate::directory::keys::{KEY_BYTES_MAX, Keep, RECORD, SECURITY};
 use crate::directory::listing::each_name;
 use crate::directory::outcome::{self, At};
 use crate::directory::quota::{BLOCK_BYTES, Growth, UNIT_BYTES};
@@ -58,13 +61,16 @@ impl Subject<'_> {
     }
 
     fn read(&self, key: &str, buffer: &mut [u8]) -> Result<usize, Errno> {
+        if self.is_link() {
+            return self.read_of_link(key, buffer);
+        }
         let answer = self.look(|place| {
             read_attribute()?;
             match place {
                 Place::Open(fd) => fgetxattr(fd, key, &mut *buffer),
                 Place::Through(path) => getxattr(path.as_str(), key, &mut *buffer),
                 Place::Named(path) => lgetxattr(path.as_slice(), key, &mut *buffer),
-                Place::Link => Err(Errno::NODATA),
+                Place::Link => Err(Errno::OPNOTSUPP),
             }
         });
         answer.unwrap_or_else(|| self.load_beside(key, buffer))
@@ -99,6 +105,9 @@ impl Subject<'_> {
         }
         if value.len() > VALUE_BYTES_MAX {
             return Err(Error::TooLarge);
+        }
+        if self.is_link() && !self.keeps_of_link(key) {
+            return Err(Error::Unsupported);
         }
         self.check_room(key, value)?;
         let none = XattrFlags::empty();
@@ -154,7 +163,7 @@ impl Subject<'_> {
             Place::Open(fd) => fremovexattr(fd, key),
             Place::Through(path) => removexattr(path.as_str(), key),
             Place::Named(path) => lremovexattr(path.as_slice(), key),
-            Place::Link => Err(Errno::NODATA),
+            Place::Link => Err(Errno::OPNOTSUPP),
         });
         let erased = answer.unwrap_or_else(|| self.erase_beside(key));
         self.note_set();
@@ -192,7 +201,7 @@ impl Subject<'_> {
 
     /// True where what is kept with it may lie in a folder of its own.
     pub(super) fn is_beside(&self) -> bool {
-        !matches!(self.place, Place::Link) && (self.volume.keep == Keep::Beside || self.is_mounted())
+        self.is_link() || self.volume.keep == Keep::Beside || self.is_mounted()
     }
 
     fn list(&self, buffer: &mut [u8]) -> Option<Result<usize, Errno>> {
@@ -200,7 +209,7 @@ impl Subject<'_> {
             Place::Open(fd) => flistxattr(fd, &mut *buffer),
             Place::Through(path) => listxattr(path.as_str(), &mut *buffer),
             Place::Named(path) => llistxattr(path.as_slice(), &mut *buffer),
-            Place::Link => Ok(0),
+            Place::Link => Err(Errno::OPNOTSUPP),
         })
     }
 
@@ -256,8 +265,8 @@ impl Subject<'_> {
 
     /// Asks the file's own file system; `None` where it keeps no extended attributes, or is not to be asked.
     fn in_attributes<T>(&self, mut ask: impl FnMut(&Place<'_>) -> Result<T, Errno>) -> Option<Result<T, Errno>> {
-        if matches!(self.place, Place::Link) {
-            return Some(ask(&Place::Link));
+        if self.is_link() {
+            return None;
         }
         match self.volume.keep {
             Keep::Beside => None,
@@ -283,6 +292,23 @@ impl Subject<'_> {
     fn check_alone(&self) -> Result<(), Errno> {
         let is_alone = !self.volume.root.is_nested() || homes::has_one_root(self) == Ok(true);
         if is_alone { Ok(()) } else { Err(Errno::ACCESS) }
+    }
+
+    fn is_link(&self) -> bool {
+        matches!(self.place, Place::Link)
+    }
+
+    /// True for what is kept with a link: its descriptor, and that where the file system knows when the link was made, so that no later one of its
+    /// number has it, and no other share leads to it.
+    fn keeps_of_link(&self, key: &str) -> bool {
+        key == SECURITY && self.born != 0 && self.check_alone().is_ok()
+    }
+
+    fn read_of_link(&self, key: &str, buffer: &mut [u8]) -> Result<usize, Errno> {
+        if !self.is_memory() && !waiting::is_allowed() {
+            return Err(Errno::AGAIN);
+        }
+        if self.keeps_of_link(key) { self.load_beside(key, buffer) } else { Err(Errno::NODATA) }
     }
 
     fn load_beside(&self, key: &str, buffer: &mut [u8]) -> Result<usize, Errno> {

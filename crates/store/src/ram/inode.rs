@@ -18,7 +18,7 @@ const NODE_BYTES: u64 = shared_bytes(size_of::<Inode>()) + DATA_BYTES;
 const DATA_BYTES: u64 = shared_bytes(size_of::<RwLock<Pages>>());
 
 /// The attribute that a symbolic link has.
-const ARCHIVE: u32 = 0x20;
+pub(super) const ARCHIVE: u32 = 0x20;
 
 /// A file or directory.
 pub(super) struct Inode {
@@ -195,6 +195,11 @@ impl Stream {
     }
 }
 
+/// What the descriptor of something new costs.
+fn charge_of_security(disk: &Disk, new: NewNode<'_>) -> Result<Charge, Error> {
+    Charge::new(&disk.ledger, new.security.map_or(0, |descriptor| heap_bytes(descriptor.len())))
+}
+
 impl Inode {
     /// Notes that `call` may wait.
     pub(super) fn may_wait(&self, call: &str) {
@@ -217,21 +222,19 @@ impl Inode {
         waits: Waits,
         new: NewNode<'_>,
     ) -> Result<Arc<Self>, Error> {
-        let security_bytes = new.security.map_or(0, |descriptor| heap_bytes(descriptor.len()));
-        let charges = (Charge::new(&disk.ledger, NODE_BYTES)?, Charge::new(&disk.ledger, security_bytes)?);
+        let charges = (Charge::new(&disk.ledger, NODE_BYTES)?, charge_of_security(disk, new)?);
         Ok(Self::with_charges(charges, disk, (identity, waits), (new, None)))
     }
 
     /// A symbolic link without a name.
     pub(super) fn link_to(
         disk: &Arc<Disk>,
-        identity: Identity,
-        waits: Waits,
+        (identity, waits): (Identity, Waits),
+        new: NewNode<'_>,
         target: &str,
     ) -> Result<Arc<Self>, Error> {
         let charge = Charge::new(&disk.ledger, NODE_BYTES + heap_bytes(target.len()))?;
-        let new = NewNode { kind: Kind::File, attributes: ARCHIVE, security: None, owner: None };
-        let charges = (charge, Charge::none(&disk.ledger));
+        let charges = (charge, charge_of_security(disk, new)?);
         Ok(Self::with_charges(charges, disk, (identity, waits), (new, Some(target.into()))))
     }
 

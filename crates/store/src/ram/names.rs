@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
-use crate::ram::inode::{Child, Inode};
+use crate::ram::inode::{self, Child, Inode};
 use crate::ram::ledger::Ledger;
 use crate::{Error, Identity, Kind, Name, NewNode, Replace, Replacement, Waits, fold};
 
@@ -103,14 +103,13 @@ pub(super) fn replace_with(
     new: Replacement<'_>,
 ) -> Result<Arc<Inode>, Error> {
     let disk = &directory.disk;
-    let made = match new {
-        Replacement::Link(target) if target.is_empty() || target.contains('\0') => return Err(Error::Invalid),
-        Replacement::Link(target) if target.len() > TARGET_BYTES_MAX => return Err(Error::NameInvalid),
-        Replacement::Link(target) => Inode::link_to(disk, disk.new_identity(), directory.waits, target)?,
-        Replacement::File => {
-            let new = NewNode { kind: Kind::File, attributes: 0, security: None, owner: None };
-            Inode::new(disk, disk.new_identity(), directory.waits, new)?
-        }
+    let (attributes, own) = (if new.target.is_some() { inode::ARCHIVE } else { 0 }, disk.new_identity());
+    let node = NewNode { kind: Kind::File, attributes, security: new.security, owner: None };
+    let made = match new.target {
+        Some(target) if target.is_empty() || target.contains('\0') => return Err(Error::Invalid),
+        Some(target) if target.len() > TARGET_BYTES_MAX => return Err(Error::NameInvalid),
+        Some(target) => Inode::link_to(disk, (own, directory.waits), node, target)?,
+        None => Inode::new(disk, own, directory.waits, node)?,
     };
     // What is replaced is freed once the lock is let go of, which is done first.
     let _replaced;

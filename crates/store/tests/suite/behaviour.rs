@@ -552,7 +552,7 @@ fn a_symbolic_link_is_a_file_that_says_where_it_leads(disk: &Disk) {
     let names = directory.names().unwrap();
     let name = Name::new("FILE").unwrap();
     let put = |new: Replacement<'_>| names.replace_with(&name, disk.node("d\\file").identity(), new);
-    let link = put(Replacement::Link("../x/y")).unwrap();
+    let link = put(Replacement::link("../x/y")).unwrap();
     assert_eq!(disk.names("d"), ["file"], "its name is spelled as before");
     for node in [link, disk.node("d\\file"), disk.node("D\\File")] {
         let known = node.metadata().unwrap();
@@ -567,14 +567,23 @@ fn a_symbolic_link_is_a_file_that_says_where_it_leads(disk: &Disk) {
         assert_eq!((found.path.as_str().to_owned(), found.target), ("d\\file".to_owned(), "../x/y".to_owned()));
     }
     assert_eq!(disk.store.create(&path("d\\file\\x"), new(Kind::File)).err(), Some(Error::Link));
-    let stale = put(Replacement::Link("other")).unwrap().identity();
-    assert_eq!(put(Replacement::File).unwrap().target(), Ok(None));
-    assert_eq!(names.replace_with(&name, stale, Replacement::File).err(), Some(Error::NotFound));
+    let stale = put(Replacement::link("other")).unwrap().identity();
+    assert_eq!(put(Replacement::FILE).unwrap().target(), Ok(None));
+    assert_eq!(names.replace_with(&name, stale, Replacement::FILE).err(), Some(Error::NotFound));
     disk.find_for("d\\file", Use::ReadWrite).unwrap().0.write_at(b"data", 0).unwrap();
-    assert_eq!(put(Replacement::Link("x")).err(), Some(Error::NotEmpty));
+    assert_eq!(put(Replacement::link("x")).err(), Some(Error::NotEmpty));
     assert_eq!(read_all(&*disk.node("d\\file")), b"data");
-    assert_eq!(put(Replacement::Link("")).err(), Some(Error::Invalid));
-    assert_eq!(put(Replacement::Link(&"x".repeat(4_096))).err(), Some(Error::NameInvalid));
+    disk.remove("d\\file").unwrap();
+    disk.file("d\\file", b"");
+    // Each has the descriptor that it is made with.
+    for (target, security) in [(Some("x"), [1; 200]), (None, [2; 200]), (Some("y"), [3; 200])] {
+        let made = put(Replacement { target, security: Some(&security), owner: None }).unwrap();
+        for node in [made, disk.node("d\\file")] {
+            assert_eq!(node.extras().security(), Ok(Some(security.to_vec())), "{target:?}");
+        }
+    }
+    assert_eq!(put(Replacement::link("")).err(), Some(Error::Invalid));
+    assert_eq!(put(Replacement::link(&"x".repeat(4_096))).err(), Some(Error::NameInvalid));
 }
 
 fn a_link_is_the_same_file(disk: &Disk) {

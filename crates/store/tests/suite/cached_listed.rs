@@ -207,14 +207,14 @@ fn a_link_that_takes_the_place_of_what_is_known_is_seen_at_once() {
     let name = Name::new("file 1").unwrap();
     let mut identity = open(&store, "d\\file 1", Use::Read).identity();
     for target in ["one", "two"] {
-        let link = directory.names().unwrap().replace_with(&name, identity, Replacement::Link(target)).unwrap();
+        let link = directory.names().unwrap().replace_with(&name, identity, Replacement::link(target)).unwrap();
         identity = link.identity();
         for node in [link, open(&store, "d\\file 1", Use::Read), open(&store, "d\\FILE 1", Use::Read)] {
             assert_eq!((node.target(), node.identity()), (Ok(Some(target.to_owned())), identity));
         }
         assert!(listed(&store).iter().any(|(name, known)| name == "file 1" && known.is_link));
     }
-    directory.names().unwrap().replace_with(&name, identity, Replacement::File).unwrap();
+    directory.names().unwrap().replace_with(&name, identity, Replacement::FILE).unwrap();
     assert!(listed(&store).iter().any(|(name, known)| name == "file 1" && !known.is_link));
     assert_eq!(open(&store, "d\\file 1", Use::Read).target(), Ok(None));
 }

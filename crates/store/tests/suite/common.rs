@@ -146,6 +146,11 @@ impl Disk {
         self.folder.as_ref().unwrap().path()
     }
 
+    /// How many files and folders are in the reserved folder.
+    pub(crate) fn kept(&self) -> usize {
+        std::fs::read_dir(self.folder().join(".multilane")).map_or(0, Iterator::count)
+    }
+
     /// The same folder served anew.
     pub(crate) fn reopen(&mut self, options: DirectoryOptions) {
         self.store = Box::new(DirectoryStore::open(self.folder(), options).unwrap());

@@ -11,8 +11,8 @@ use std::time::Duration;
 use crate::common::*;
 use rustix::fs::{Advice, XattrFlags, fadvise, getxattr, setxattr};
 use store::{
-    AttributeChange, Changes, DirectoryOptions, DirectoryStore, Error, Kind, Name, NewNode, Replace, Resolved,
-    SharePath, Store, Time, Use, Waits, effort, waiting,
+    AttributeChange, Changes, DirectoryOptions, DirectoryStore, Error, Kind, Name, NewNode, Replace, Replacement,
+    Resolved, SharePath, Store, Time, Use, Waits, effort, waiting,
 };
 
 fn options() -> DirectoryOptions {
@@ -460,6 +460,39 @@ fn what_lies_in_folders_counts_for_the_quota_when_a_store_is_opened() {
     disk.reopen(DirectoryOptions { quota_bytes: Some(QUOTA), ..options() });
     let used = QUOTA - disk.store.space().unwrap().free_bytes;
     assert!(used >= 6 << 20, "{used}");
+}
+
+#[test]
+fn a_link_counts_for_the_quota_as_what_it_takes() {
+    const QUOTA: u64 = 64 << 10;
+    let mut disk = directory();
+    disk.reopen(DirectoryOptions { quota_bytes: Some(QUOTA), ..options() });
+    let put = |disk: &Disk, name: &str| {
+        let node = disk.store.create(&path(name), new(Kind::File)).unwrap();
+        let target = "x".repeat(4_000);
+        disk.node("").names().unwrap().replace_with(
+            &Name::new(name).unwrap(),
+            node.identity(),
+            Replacement::link(&target),
+        )
+    };
+    let made = (0..100).take_while(|number| put(&disk, &format!("link{number}")).is_ok()).count();
+    let held = |disk: &Disk| {
+        let blocks = |number| fs::symlink_metadata(disk.folder().join(format!("link{number}"))).unwrap().blocks();
+        (0..made).map(blocks).sum::<u64>() * 512
+    };
+    if held(&disk) == 0 {
+        // This file system counts nothing of a link.
+        return;
+    }
+    assert!(made <= 16 && left(&disk) < 4_096, "{made}");
+    assert_eq!(put(&disk, "more").err(), Some(Error::Full));
+    assert_eq!(disk.node("more").target(), Ok(None));
+    disk.remove("link0").unwrap();
+    assert!(left(&disk) >= 4_096);
+    let before = left(&disk);
+    disk.reopen(DirectoryOptions { quota_bytes: Some(QUOTA), ..options() });
+    assert_eq!(left(&disk), before);
 }
 
 /// What is left of a quota.

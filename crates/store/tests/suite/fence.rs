@@ -111,13 +111,33 @@ fn a_link_is_renamed_linked_and_removed_as_itself() {
 }
 
 #[test]
-fn nothing_is_kept_with_a_link_but_its_times() {
+fn a_descriptor_and_times_are_kept_with_a_link_and_nothing_else() {
     for disk in [directory(), beside()] {
         let file = disk.file("file", b"data");
         symlink("file", disk.folder().join("link")).unwrap();
         let link = disk.node("link");
         assert_eq!(link.extras().security(), Ok(None));
-        assert_eq!(link.extras().set_security(&[1; 20]), Err(Error::Unsupported));
+        let kept_before = disk.kept();
+        link.extras().set_security(&[1; 20]).unwrap();
+        assert_eq!(disk.node("link").extras().security(), Ok(Some(vec![1; 20])));
+        disk.rename("link", "moved", Replace::No).unwrap();
+        assert_eq!(disk.node("moved").extras().security(), Ok(Some(vec![1; 20])));
+        disk.rename("moved", "link", Replace::No).unwrap();
+        // What is in the place of one has nothing of it.
+        let (put, name) = (disk.node(""), Name::new("link").unwrap());
+        let put = |new: Replacement<'_>| put.names().unwrap().replace_with(&name, disk.node("link").identity(), new);
+        assert_eq!(put(Replacement::link("file")).unwrap().extras().security(), Ok(None));
+        assert_eq!(disk.kept(), kept_before);
+        let new = Replacement { security: Some(&[2; 3_000]), ..Replacement::link("file") };
+        put(new).unwrap();
+        let link = disk.node("link");
+        assert_eq!(link.extras().security(), Ok(Some(vec![2; 3_000])));
+        disk.rename("link", "other", Replace::No).unwrap();
+        symlink("file", disk.folder().join("link")).unwrap();
+        disk.rename("link", "other", Replace::Yes).unwrap();
+        assert_eq!((disk.node("other").extras().security(), disk.kept()), (Ok(None), kept_before));
+        disk.rename("other", "link", Replace::No).unwrap();
+        let link = disk.node("link");
         assert_eq!(link.extras().set_extended("name", b"value"), Err(Error::Unsupported));
         assert_eq!(link.extras().extended(), Ok(Vec::new()));
         assert!(link.extras().create_stream("s").is_err());
@@ -140,35 +160,44 @@ fn a_link_takes_the_place_of_an_empty_file_or_directory_in_one_step() {
     };
     for (name, kind) in [("file", Kind::File), ("folder", Kind::Directory)] {
         disk.store.create(&path(name), new(kind)).unwrap();
-        let link = put(name, Replacement::Link("../a\u{F03A}b")).unwrap();
+        let link = put(name, Replacement::link("../a\u{F03A}b")).unwrap();
         assert_eq!(link.identity(), disk.node(name).identity());
         assert_eq!(link.target(), Ok(Some("../a\u{F03A}b".into())));
         assert_eq!(fs::read_link(disk.folder().join(name)).unwrap(), Path::new("../a:b"));
-        assert_eq!(put(name, Replacement::Link("elsewhere")).unwrap().target(), Ok(Some("elsewhere".into())));
-        let file = put(name, Replacement::File).unwrap();
+        assert_eq!(put(name, Replacement::link("elsewhere")).unwrap().target(), Ok(Some("elsewhere".into())));
+        let file = put(name, Replacement::FILE).unwrap();
         assert_eq!((file.target(), file.metadata().unwrap().length), (Ok(None), 0));
         assert_eq!(fs::symlink_metadata(disk.folder().join(name)).unwrap().mode() & 0o777, 0o600);
         disk.find_for(name, Use::ReadWrite).unwrap().0.write_at(b"data", 0).unwrap();
-        assert_eq!(put(name, Replacement::Link("x")).err(), Some(Error::NotEmpty));
+        assert_eq!(put(name, Replacement::link("x")).err(), Some(Error::NotEmpty));
     }
     disk.directory("full");
     disk.file("full\\file", b"");
-    assert_eq!(put("full", Replacement::Link("x")).err(), Some(Error::NotEmpty));
+    assert_eq!(put("full", Replacement::link("x")).err(), Some(Error::NotEmpty));
     assert_eq!(disk.names("full"), ["file"]);
     disk.file("one", b"");
     disk.link("one", "two", Replace::No).unwrap();
-    assert_eq!(put("one", Replacement::Link("x")).err(), Some(Error::TooManyLinks));
-    disk.remove("two").unwrap();
+    assert_eq!(put("one", Replacement::link("x")).err(), Some(Error::TooManyLinks));
+    // Neither loses a link its other names.
+    symlink("x", disk.folder().join("soft")).unwrap();
+    disk.link("soft", "again", Replace::No).unwrap();
+    for new in [Replacement::link("elsewhere"), Replacement::FILE] {
+        assert_eq!(put("soft", new).err(), Some(Error::TooManyLinks));
+    }
+    assert_eq!(disk.node("soft").target(), Ok(Some("x".into())));
+    for name in ["soft", "again", "two"] {
+        disk.remove(name).unwrap();
+    }
     for (target, error) in [("", Error::Invalid), ("a\0", Error::Invalid), (&*"x".repeat(4_096), Error::NameInvalid)] {
-        assert_eq!(put("one", Replacement::Link(target)).err(), Some(error));
+        assert_eq!(put("one", Replacement::link(target)).err(), Some(error));
     }
     let longest = "x".repeat(4_095);
-    assert_eq!(put("one", Replacement::Link(&longest)).unwrap().target(), Ok(Some(longest.clone())));
+    assert_eq!(put("one", Replacement::link(&longest)).unwrap().target(), Ok(Some(longest.clone())));
     assert_eq!(disk.names(""), ["file", "folder", "full", "one"]);
     // What is not expected is left alone.
     let other = disk.node("file").identity();
     let names = disk.node("");
-    let answer = names.names().unwrap().replace_with(&Name::new("one").unwrap(), other, Replacement::File);
+    let answer = names.names().unwrap().replace_with(&Name::new("one").unwrap(), other, Replacement::FILE);
     assert_eq!(answer.err(), Some(Error::NotFound));
     assert_eq!(disk.node("one").target(), Ok(Some(longest)));
 }

@@ -48,6 +48,7 @@ use crate::state::tree::Backing;
 use crate::state::untold::Untold;
 
 use self::entering::{Entered, Kept};
+pub(super) use self::new::tell_not_given;
 use self::plan::{Client, Plan};
 
 /// How often a CREATE starts anew because another one was faster.

@@ -146,7 +146,7 @@ async fn make_node(
 }
 
 /// Tells the log where nothing could be made for the owner that an operator has given the user's files: nobody else can see why.
-fn tell_not_given(user: &User, share: &str, error: &store::Error) {
+pub(in crate::command) fn tell_not_given(user: &User, share: &str, error: &store::Error) {
     if let (Some(owner), store::Error::Denied) = (user.unix_owner, error) {
         let (user, uid, gid) = (&user.name, owner.uid, owner.gid);
         tracing::warn!(name: "file_not_given", share, user, uid, gid, "a user's file was not made: it cannot be given to its owner on this machine, or may not in this folder");

@@ -11,18 +11,19 @@ use store::{Error, Kind, Node, Replacement, SharePath, Store};
 use wire::command::change_notify::CompletionFilter;
 use wire::command::ioctl::IoctlRequest;
 use wire::fscc::ioctl::{Reparse, ReparseTag};
-use wire::security::access::{DELETE, WRITE_ATTRIBUTES, WRITE_DATA};
+use wire::security::access::{DELETE, READ_ATTRIBUTES, WRITE_ATTRIBUTES, WRITE_DATA};
 use wire::status::Status;
 
 use super::{Answer, Answered};
 use crate::command::breaking;
 use crate::command::context::Context;
+use crate::command::create::tell_not_given;
 use crate::command::link_target::{self, REPARSE_BYTES_MAX, WireTarget};
 use crate::resource::budgets::{Held, Opened};
 use crate::state::audit::OpenTotals;
 use crate::state::authorization::{Request, Way, authorize};
 use crate::state::caching::{Actor, Operation, Wanted};
-use crate::state::descriptors::{At, Reading, Rights};
+use crate::state::descriptors::{self, At, Reading, Rights};
 use crate::state::enumeration::Listing;
 use crate::state::files::{Empties, Entering, Entry, Replacing};
 use crate::state::open::{FileOpen, Open, Target};
@@ -39,9 +40,12 @@ const SHARES_ALL: u32 = 7;
 /// How the names of the extended attributes begin that WSL gives its special files: a link has its own.
 const WSL_PREFIX: &str = "$LX";
 
-/// Where a link leads.
+/// Where a link leads. MS-FSA 2.1.5.10.14 asks for no right, but who may not look at a link is not told what it says, as by CREATE.
 pub(super) async fn current(context: &Context, request: &IoctlRequest<'_>) -> Answered {
-    let (_, file) = context.file()?;
+    let (open, file) = context.file()?;
+    if !open.rights().has(READ_ATTRIBUTES) {
+        return Err(Status::ACCESS_DENIED.into());
+    }
     let target = match &file.stream {
         None => context.look(&file.node, |node| node.target()).await?,
         Some(_) => None,
@@ -142,8 +146,15 @@ async fn replace(context: &Context, target: Option<String>) -> Answered {
         if server.durables.expects(&*file.node, &path) {
             return Err(Status::SHARING_VIOLATION.into());
         }
-        let new = target.as_deref().map_or(Replacement::File, Replacement::Link);
-        let made = directory.names()?.replace_with(&name, file.node.identity(), new).map_err(refused)?;
+        // What takes the place has what a file would have that its maker made by CREATE.
+        let above = path.parent().unwrap_or_default();
+        let at = At { store: &*store, node: &*directory, path: &above };
+        let passed_on = server.descriptors.read(at, &held.tree.share, Reading::Whole)?;
+        let security = descriptors::of_new(&user, passed_on, None, Kind::File)?;
+        let new = Replacement { target: target.as_deref(), security: security.as_deref(), owner: user.unix_owner };
+        let made = directory.names()?.replace_with(&name, file.node.identity(), new);
+        let made = made.inspect_err(|error| tell_not_given(&user, &held.tree.share, error)).map_err(refused)?;
+        server.durables.made_file(made.identity());
         if through {
             directory.sync()?;
         }

@@ -4,9 +4,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use store::{DirectoryOptions, DirectoryStore};
 use tokio::task::LocalSet;
+use wire::command::ioctl::CtlCode;
 use wire::command::query_directory::QueryDirectoryRequest;
 use wire::command::query_info::QueryInfoRequest;
-use wire::security::access::{FILE_GENERIC_EXECUTE, GENERIC_ALL};
+use wire::fscc::ioctl::encode_symlink;
+use wire::security::access::{FILE_GENERIC_EXECUTE, FILE_GENERIC_WRITE, GENERIC_ALL};
 
 use super::*;
 
@@ -350,6 +352,54 @@ async fn a_link_has_what_its_directory_passes_on_and_lends_nothing_to_what_it_le
         assert!(itself.is_ok());
     };
     LocalSet::new().run_until(test).await;
+}
+
+#[tokio::test]
+async fn a_link_is_its_makers_and_so_is_the_file_that_is_made_of_it() {
+    on_each(async |server, store| {
+        let may = FILE_GENERIC_READ | FILE_GENERIC_EXECUTE | FILE_GENERIC_WRITE;
+        let aces = vec![
+            Ace::allow(Sid::EVERYONE, may, AceFlags::NONE),
+            Ace::allow(Sid::CREATOR_OWNER, FILE_ALL, OI | CI | IO),
+            Ace::allow(Sid::EVERYONE, FILE_GENERIC_READ, OI | CI | IO),
+        ];
+        let mut of_directory = descriptor(Sid::BUILTIN_ADMINISTRATORS, aces);
+        of_directory.control |= Control::DACL_PROTECTED;
+        make(&*store, "d", Kind::Directory, &of_directory.encode().unwrap());
+        let (mut peer, mut other_peer) = (sign_in(&server, USER).await, sign_in(&server, OTHER_USER).await);
+        let mut point = Vec::new();
+        assert!(encode_symlink("x", "x", 1, &mut point));
+        let none = [&point[..4], &[0; 4]].concat();
+        let itself = CreateOptions::OPEN_REPARSE_POINT;
+        let open_itself =
+            async |peer: &mut Peer, disposition| open_as(peer, "d\\link", FILE_ALL, disposition, itself).await;
+        let made = open_itself(&mut peer, CreateDisposition::CREATE).await.unwrap();
+        let of_file = node(&*store, "d\\link").extras().security().unwrap();
+        assert!(of_file.is_some());
+        for (code, input) in [
+            (CtlCode::SET_REPARSE_POINT, &point),
+            (CtlCode::SET_REPARSE_POINT, &point),
+            (CtlCode::DELETE_REPARSE_POINT, &none),
+            (CtlCode::SET_REPARSE_POINT, &point),
+        ] {
+            assert_eq!(peer.ioctl(code, made, input, 0).await.status(), Status::SUCCESS);
+            assert_eq!(node(&*store, "d\\link").extras().security().unwrap(), of_file);
+        }
+        peer.close(made).await;
+        // Who made it may have it lead elsewhere, give it another name and remove it, and nobody else may.
+        assert_eq!(open_itself(&mut other_peer, CreateDisposition::OPEN).await, Err(Status::ACCESS_DENIED));
+        let again = open_itself(&mut peer, CreateDisposition::OPEN).await.unwrap();
+        assert_eq!(peer.ioctl(CtlCode::SET_REPARSE_POINT, again, &point, 0).await.status(), Status::SUCCESS);
+        assert_eq!(peer.rename(again, "d\\moved").await, Status::SUCCESS);
+        assert_eq!(peer.set(again, FileClass::DISPOSITION, &[1]).await, Status::SUCCESS);
+        peer.close(again).await;
+        assert!(
+            store
+                .resolve(&SharePath::parse("d\\moved").unwrap(), Use::Metadata)
+                .is_ok_and(|found| matches!(found, store::Resolved::Missing { .. }))
+        );
+    })
+    .await;
 }
 
 #[tokio::test]
