@@ -53,6 +53,9 @@ const WAITING_COST: u64 = 4 << 10;
 /// Characters of a name that the log shows.
 const LOGGED_CHARS_MAX: usize = 64;
 
+/// Why who is locked is refused.
+const LOCKED: &str = "too many wrong passwords have locked it";
+
 pub(crate) async fn handle(context: &Context, message: &[u8]) -> Outcome {
     let request = SessionSetupRequest::decode(message)?;
     let configuration = context.server().configuration.load_full();
@@ -75,12 +78,15 @@ pub(crate) async fn handle(context: &Context, message: &[u8]) -> Outcome {
     let lockout = &context.server().lockout;
     let candidate = named.as_deref().and_then(|user| lockout.candidate(&configuration, user));
     check_lock(context, candidate.as_ref(), named.as_deref())?;
+    // The key of an account is taken all the same, and a wrong one is answered at once as for any other name that is locked.
+    let mut seems_locked = candidate.as_ref().is_some_and(|candidate| is_locked(context, candidate));
     let attempt = match &named {
-        Some(user) => Some(take_turn(context, user).await?),
-        None => None,
+        Some(user) if !seems_locked => Some(take_turn(context, user).await?),
+        Some(_) | None => None,
     };
     // From here on nothing is waited for until it is judged: threads at the same moment are all that can come past the last attempt.
     check_lock(context, candidate.as_ref(), named.as_deref())?;
+    seems_locked |= candidate.as_ref().is_some_and(|candidate| is_locked(context, candidate));
     match setup.step(request.security_buffer, &configuration, server_challenge) {
         Ok(Step::Continue(token)) => {
             context.connection.setups.borrow_mut().insert(id, setup);
@@ -116,6 +122,10 @@ pub(crate) async fn handle(context: &Context, message: &[u8]) -> Outcome {
             }
             Purpose::Begin(_) | Purpose::Bind(_) => Err(Status::LOGON_FAILURE.into()),
         },
+        Err(_) if seems_locked => {
+            tell_refusal(context, named.as_deref().unwrap_or(""), LOCKED);
+            Err(Status::ACCOUNT_LOCKED_OUT.into())
+        }
         Err(failure) => {
             tell_refusal(context, named.as_deref().unwrap_or(""), &failure.to_string());
             candidate.iter().for_each(|candidate| count_failure(context, &configuration, candidate, failure));
@@ -133,14 +143,17 @@ fn may_sign_in(principal: &Principal) -> Result<(), (Status, &'static str)> {
     }
 }
 
-/// Refuses who is locked, whatever the password.
+/// Refuses who is locked, whatever the password. Accounts are not.
 fn check_lock(context: &Context, candidate: Option<&Candidate>, user: Option<&str>) -> Result<(), Status> {
-    let now = Instant::now().into_std();
-    if !candidate.is_some_and(|candidate| context.server().lockout.is_locked(candidate, now)) {
+    if !candidate.is_some_and(|candidate| !candidate.is_account() && is_locked(context, candidate)) {
         return Ok(());
     }
-    tell_refusal(context, user.unwrap_or_default(), "too many wrong passwords have locked it");
+    tell_refusal(context, user.unwrap_or_default(), LOCKED);
     Err(Status::ACCOUNT_LOCKED_OUT)
+}
+
+fn is_locked(context: &Context, candidate: &Candidate) -> bool {
+    context.server().lockout.is_locked(candidate, Instant::now().into_std())
 }
 
 /// Counts a wrong password, and tells the log where that has locked a user.

@@ -3,7 +3,7 @@
 //!
 //! - Who is locked is refused unjudged: whoever guesses on learns nothing, not even when the guess is right.
 //! - Names that nobody has are locked as well, so that a lock does not tell which ones there are.
-//! - Accounts are never locked. Their keys are chance, and whoever has them can always come in.
+//! - Accounts are never locked. Their keys are chance, and whoever has them can always come in. Who has not is answered as for a name that is locked.
 //!
 //! All of it is in memory: a server that starts anew has nobody locked.
 
@@ -36,6 +36,8 @@ enum Who {
     User(u32),
     /// A name that nobody has.
     Nobody(u64),
+    /// An account, which is counted like such a name.
+    Account(u64),
 }
 
 /// A sign-in as somebody who may be locked.
@@ -50,8 +52,13 @@ impl Candidate {
     pub(crate) fn principal<'a>(&self, configuration: &'a Configuration) -> Option<&'a Principal> {
         match self.who {
             Who::User(id) => configuration.principals.iter().find(|principal| principal.relative_id == id),
-            Who::Nobody(_) => None,
+            Who::Nobody(_) | Who::Account(_) => None,
         }
+    }
+
+    /// True for an account, whose key is taken though it is locked.
+    pub(crate) fn is_account(&self) -> bool {
+        matches!(self.who, Who::Account(_))
     }
 
     /// How long a lock lasts.
@@ -90,28 +97,30 @@ impl Lockout {
         Lockout { began: now, hasher: RandomState::new(), users: Mutex::default(), names: Mutex::default() }
     }
 
-    /// Who wants to sign in as `name`; `None` for who cannot be locked.
+    /// Who wants to sign in as `name`; `None` where nobody is locked.
     pub(crate) fn candidate(&self, configuration: &Configuration, name: &str) -> Option<Candidate> {
         let rule = configuration.settings.lock?;
         let folded = store::fold(name);
         let principal = configuration.principals.iter().find(|principal| store::fold(&principal.name) == folded);
         let who = match principal.map(|principal| (principal.kind, principal.relative_id)) {
-            Some((PrincipalKind::Account, _)) => return None,
+            Some((PrincipalKind::Account, _)) => Who::Account(self.key(&folded)),
             Some((PrincipalKind::User, relative_id)) => Who::User(relative_id),
-            None => {
-                let looked_at: String = folded.chars().take(NAME_CHARS_MAX).collect();
-                Who::Nobody(self.hasher.hash_one(looked_at))
-            }
+            None => Who::Nobody(self.key(&folded)),
         };
         Some(Candidate { rule, who })
     }
 
-    /// True where it is locked, and not to be judged.
+    fn key(&self, folded: &str) -> u64 {
+        let looked_at: String = folded.chars().take(NAME_CHARS_MAX).collect();
+        self.hasher.hash_one(looked_at)
+    }
+
+    /// True where it is locked: it is not to be judged, unless it is an account.
     pub(crate) fn is_locked(&self, candidate: &Candidate, now: Instant) -> bool {
         let now = self.since_began(now);
         match candidate.who {
             Who::User(id) => self.users.lock().get(&id).is_some_and(|count| count.is_locked(now)),
-            Who::Nobody(key) => {
+            Who::Nobody(key) | Who::Account(key) => {
                 let entry = self.names.lock().as_mut().and_then(|names| names.find(key));
                 entry.is_some_and(|entry| Count::from(entry).is_locked(now))
             }
@@ -129,7 +138,7 @@ impl Lockout {
                 *count = count.and_one(now, candidate.rule);
                 if count.is_locked(now) && !was_locked { Failed::LockedUser } else { Failed::Counted }
             }
-            Who::Nobody(key) => {
+            Who::Nobody(key) | Who::Account(key) => {
                 let mut names = self.names.lock();
                 let names = names.get_or_insert_with(|| Table::new(NAME_SETS));
                 let count = names.find(key).map(Count::from).unwrap_or_default().and_one(now, candidate.rule);
@@ -297,10 +306,11 @@ mod tests {
     }
 
     #[test]
-    fn an_account_is_never_locked_and_nobody_where_that_is_off() {
+    fn an_account_is_no_user_that_is_locked_and_nobody_is_where_that_is_off() {
         let mut door = Door::new();
         door.configuration.principals[0].kind = PrincipalKind::Account;
-        assert!(door.lockout.candidate(&door.configuration, USER).is_none());
+        (0..3).for_each(|_| assert!(!door.fail(USER), "it is no user"));
+        assert!(door.candidate(USER).is_account() && door.is_locked(USER) && door.lockout.locked(door.now).is_empty());
         (0..3).for_each(|_| _ = door.fail(OTHER_USER));
         let rule = door.configuration.settings.lock.take();
         assert!(door.lockout.candidate(&door.configuration, OTHER_USER).is_none());

@@ -84,4 +84,6 @@ async fn a_lock_tells_nobody_which_names_there_are_and_never_keeps_an_account_ou
     server.replace(configuration);
     guess(&server, "tester").await;
     assert_eq!(try_in(&server, "tester", "secret", HOSTS[3]).await, Status::SUCCESS);
+    assert_eq!(try_in(&server, "tester", "wrong", HOSTS[3]).await, Status::ACCOUNT_LOCKED_OUT, "as for any other name");
+    assert_eq!(try_in(&server, "tester", "secret", HOSTS[3]).await, Status::SUCCESS);
 }
