@@ -52,6 +52,7 @@ use control::{Error, Fault};
 use crate::arguments::{Arguments, Command};
 use crate::options::{Stopped, Told};
 use crate::output::Output;
+use crate::table::printable_lines;
 
 /// glibc's gives little back of what thousands of small things took together, and takes longer. docs/PITFALLS.md has what was measured.
 #[global_allocator]
@@ -67,7 +68,8 @@ fn main() -> ExitCode {
 
 fn complain(error: &Error) -> ExitCode {
     // Nobody may be there to read it.
-    let _ = writeln!(io::stderr(), "error: {}\nhelp: {}", error.what(), error.remedy());
+    let told = format!("error: {}\nhelp: {}", error.what(), error.remedy());
+    let _ = writeln!(io::stderr(), "{}", printable_lines(&told));
     match error.fault() {
         _ if options::are_checked() => ExitCode::from(2),
         Fault::Argument => ExitCode::from(2),

@@ -3,6 +3,11 @@
 use comfy_table::presets::NOTHING;
 pub(crate) use insight::shown::printable;
 
+/// A message of several lines as [`printable`] has each: a peer may have chosen words in it.
+pub(crate) fn printable_lines(text: &str) -> String {
+    text.split('\n').map(printable).collect::<Vec<_>>().join("\n")
+}
+
 /// Between two columns.
 const GAP: u16 = 2;
 

@@ -50,7 +50,7 @@ fn connections(place: &Place, login: &Login) -> Result<Vec<Value>, Error> {
         drop(tree);
         let _ = session.close().await;
         if let Err(error) = widened {
-            eprintln!("note: not every channel could be opened: {error}");
+            eprintln!("note: not every channel could be opened: {}", printable(&error.to_string()));
         }
         Ok(shown(&connected))
     })

@@ -2,6 +2,7 @@
 //! already with the same size and time is passed over, so that a copy which was interrupted goes on where it was.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -19,10 +20,10 @@ use tokio::time::sleep;
 
 use super::arguments::{Copy, Get, How, Put};
 use super::files::make_with_parents;
-use super::part::Part;
+use super::part::{Part, part_name};
 use super::place::{Either, Place};
 use super::progress::Progress;
-use super::tree::{self, Item, Listing, joined, unreadable, unwritable};
+use super::tree::{self, Item, Listing, joined, shown, unreadable, unwritable};
 use super::{failed, is_watched, runtime, settings, sign_in};
 use crate::output::Output;
 use crate::table::printable;
@@ -326,10 +327,10 @@ impl Job {
 
     async fn make_directory(&self, path: &str) -> Result<(), Error> {
         match self.direction {
-            Direction::Down => {
-                let path = self.local(path);
-                fs::create_dir_all(&path).map_err(|cause| unwritable(&path, &cause))
+            Direction::Down if path.is_empty() => {
+                fs::create_dir_all(&self.local).map_err(|cause| unwritable(&self.local, &cause))
             }
+            Direction::Down => make_below(&self.local(path)),
             Direction::Up if path.is_empty() => make_with_parents(&self.tree, &self.remote).await.map_err(failed),
             Direction::Up => match self.tree.make_directory(&self.remote(path)).await {
                 Err(error) if error.status() == Some(Status::OBJECT_NAME_COLLISION) => {
@@ -539,11 +540,27 @@ pub(super) fn is_same(item: &Item, bytes: u64, written: FileTime) -> bool {
     item.bytes == bytes && item.written.0.abs_diff(written.0) < SAME_TIME
 }
 
+/// Makes a directory in the target. A link that somebody left there is not followed: it may lead out of the target.
+fn make_below(path: &Path) -> Result<(), Error> {
+    match fs::create_dir(path) {
+        Err(cause) if cause.kind() == ErrorKind::AlreadyExists => match fs::symlink_metadata(path) {
+            Ok(there) if there.is_dir() => Ok(()),
+            Ok(there) => {
+                let what = if there.is_symlink() { "a link" } else { "no directory" };
+                let what = format!("{} is {what}: nothing is written through it", shown(path));
+                Err(Error::conflict(what, "remove it, or copy to another place"))
+            }
+            Err(cause) => Err(unwritable(path, &cause)),
+        },
+        made => made.map_err(|cause| unwritable(path, &cause)),
+    }
+}
+
 /// The name that a file has on the server until it is whole.
 fn remote_part_of(path: &str) -> String {
     match path.rsplit_once('/') {
-        Some((above, name)) => format!("{above}/.{name}.multilane-part"),
-        None => format!(".{path}.multilane-part"),
+        Some((above, name)) => format!("{above}/{}", part_name(name.as_bytes())),
+        None => part_name(path.as_bytes()),
     }
 }
 
@@ -578,6 +595,19 @@ mod tests {
             assert!(patience.is_left(first + Duration::from_secs(seconds)), "{seconds}");
         }
         assert!(!patience.is_left(first + Duration::from_secs(60)));
+    }
+
+    #[test]
+    fn no_link_in_the_target_is_followed() {
+        let (target, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        std::os::unix::fs::symlink(outside.path(), target.path().join("link")).unwrap();
+        fs::write(target.path().join("file"), "").unwrap();
+        for name in ["link", "file"] {
+            assert!(make_below(&target.path().join(name)).is_err(), "{name}");
+        }
+        for _ in 0..2 {
+            make_below(&target.path().join("new")).unwrap();
+        }
     }
 
     #[test]

@@ -19,6 +19,7 @@ use super::place::{Either, Place};
 use super::{password, settings};
 use crate::output::{self, Output};
 use crate::signals::Wishes;
+use crate::table::printable_lines;
 
 /// DiskSpd's exit code for a run that failed.
 const FAILED: u8 = 1;
@@ -68,7 +69,7 @@ pub(crate) fn run(words: &[String], output: Output) -> ExitCode {
         Err(Ending::Failed(failure)) => (vec![failure], FAILED),
     };
     for Failure { what, remedy } in failures {
-        eprintln!("error: {what}\nhelp: {remedy}");
+        eprintln!("{}", printable_lines(&format!("error: {what}\nhelp: {remedy}")));
     }
     ExitCode::from(code)
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::arguments::Doctor;
 use super::{failed, password, runtime, settings, target};
 use crate::output::Output;
-use crate::table::printable;
+use crate::table::{printable, printable_lines};
 
 /// Problems were found.
 const FOUND: u8 = 1;
@@ -30,7 +30,7 @@ pub(crate) fn run(command: &Doctor, output: Output) -> ExitCode {
         Ok(0) => ExitCode::SUCCESS,
         Ok(_) => ExitCode::from(FOUND),
         Err(error) => {
-            eprintln!("error: {}\nhelp: {}", error.what(), error.remedy());
+            eprintln!("{}", printable_lines(&format!("error: {}\nhelp: {}", error.what(), error.remedy())));
             ExitCode::from(FAILED)
         }
     }

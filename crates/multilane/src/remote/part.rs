@@ -3,14 +3,22 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use control::Error;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
+use secure::hmac_sha256;
 
-use super::tree::unwritable;
+use super::tree::{shown, unwritable};
+
+/// The longest name that a file has here, and on a server that keeps its files in a folder.
+const NAME_BYTES_MAX: usize = 255;
+const SUFFIX: &str = ".multilane-part";
+/// Bytes of a hash that are told.
+const HASH_BYTES: usize = 16;
 
 /// How often it is opened anew because another copy gave it its name just then.
 const RACES_MAX: usize = 16;
@@ -70,24 +78,49 @@ fn is_without_locks(cause: &io::Error) -> bool {
 }
 
 fn foreign(part: &Path) -> Error {
-    let what = format!("{} is a link, or no file: nothing is written through it", part.display());
+    let what = format!("{} is a link, or no file: nothing is written through it", shown(part));
     Error::conflict(what, "remove it, and see who may write this folder")
 }
 
 fn busy(part: &Path) -> Error {
-    Error::conflict(format!("another copy is writing {}", part.display()), "wait until it is done")
+    Error::conflict(format!("another copy is writing {}", shown(part)), "wait until it is done")
 }
 
 fn part_of(path: &Path) -> PathBuf {
-    let name = path.file_name().map_or_else(Default::default, |name| name.to_string_lossy());
-    path.with_file_name(format!(".{name}.multilane-part"))
+    let name = path.file_name().unwrap_or_default();
+    path.with_file_name(part_name(name.as_bytes()))
+}
+
+/// What a file is called until it is whole. A name that is too long to have something added, or is no text, is told by its hash: no other file's part
+/// is called so.
+pub(super) fn part_name(name: &[u8]) -> String {
+    match std::str::from_utf8(name) {
+        Ok(text) if text.len() <= NAME_BYTES_MAX - SUFFIX.len() - 1 => format!(".{text}{SUFFIX}"),
+        Ok(_) | Err(_) => {
+            let hash = hmac_sha256(b"part", name);
+            let digits: String = hash.iter().take(HASH_BYTES).map(|byte| format!("{byte:02x}")).collect();
+            format!("{SUFFIX}-{digits}")
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
     use std::os::unix::fs::symlink;
 
     use super::*;
+
+    #[test]
+    fn every_file_has_a_part_of_its_own_that_can_be_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let long = [b'n'; 255];
+        let names: [&[u8]; 7] = [b"a", b".a", b"a\xf1", b"a\xf2", &long, &long[1..], &long[20..]];
+        let parts: Vec<Part> =
+            names.iter().map(|name| Part::of(&folder.path().join(OsStr::from_bytes(name))).unwrap()).collect();
+        let paths: std::collections::BTreeSet<_> = parts.iter().map(|part| &part.path).collect();
+        assert_eq!(paths.len(), names.len());
+    }
 
     #[test]
     fn no_link_is_written_through_and_what_was_broken_off_is_begun_anew() {

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::table::printable_lines;
+
 const SHOWN: &str = "{wide_bar} {bytes}/{total_bytes} {binary_bytes_per_sec} {eta} {msg}";
 const REDRAW: Duration = Duration::from_millis(200);
 
@@ -45,6 +47,7 @@ impl Progress {
 
     /// Says something without breaking the bar.
     pub(crate) fn say(&self, text: &str) {
+        let text = printable_lines(text);
         match &self.bar {
             Some(bar) => bar.suspend(|| eprintln!("{text}")),
             None => eprintln!("{text}"),

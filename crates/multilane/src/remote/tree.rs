@@ -184,12 +184,17 @@ pub(crate) fn joined(above: &str, below: &str) -> String {
     }
 }
 
+/// A path of this machine for people: a server may have chosen the names in it.
+pub(crate) fn shown(path: &Path) -> String {
+    printable(&path.display().to_string())
+}
+
 pub(crate) fn unreadable(path: &Path, cause: &std::io::Error) -> Error {
-    Error::machine(format!("cannot read {}: {cause}", path.display()), "check the path and its permissions")
+    Error::machine(format!("cannot read {}: {cause}", shown(path)), "check the path and its permissions")
 }
 
 pub(crate) fn unwritable(path: &Path, cause: &std::io::Error) -> Error {
-    Error::machine(format!("cannot write {}: {cause}", path.display()), "check the path, its permissions and the disk")
+    Error::machine(format!("cannot write {}: {cause}", shown(path)), "check the path, its permissions and the disk")
 }
 
 #[cfg(test)]
@@ -242,6 +247,15 @@ mod tests {
         for name in ["a", "...", "\u{f05c}", "\u{f02e}\u{f02e}", "\u{f02f}"] {
             assert!(leads_into_its_directory(name), "{name:?}");
             assert_eq!(on_disk(Path::new("/top"), name).parent(), Some(Path::new("/top")), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn no_name_of_a_server_tells_a_terminal_what_to_do() {
+        let path = Path::new("to/a\u{1b}]0;b\u{7}\nc\u{202e}");
+        let cause = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
+        for told in [unreadable(path, &cause), unwritable(path, &cause)] {
+            assert!(told.what().contains(r"to/a\u{1b}]0;b\u{7}\u{a}c\u{202e}: "), "{}", told.what());
         }
     }
 

@@ -1,7 +1,7 @@
 //! `cp --verify`: both ends are read and compared, and what differs in the target is copied again.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
@@ -12,6 +12,7 @@ use load::figures;
 use rustix::fs::OFlags;
 
 use super::copy::{Direction, Job, Stopped, changed, differs, is_same};
+use super::part::Part;
 use super::tree::{Item, unreadable, unwritable};
 use crate::table::printable;
 
@@ -88,7 +89,11 @@ impl Job {
 
     async fn mend_down(&self, item: &Item, found: &Differences) -> Result<u64, Stopped> {
         let path = self.local(&item.path);
-        let into = open_again(&path).map_err(|cause| unwritable(&path, &cause))?;
+        // What has the name may be somebody else's file by another: a new file takes its place.
+        let part = Part::of(&path)?;
+        let copied = open_itself(&path).and_then(|mut old| io::copy(&mut old, &mut &part.file));
+        copied.map_err(|cause| unwritable(&part.path, &cause))?;
+        let into = &part.file;
         let from = self.tree.open(&self.remote(&item.path), RemoteOptions::default()).await?;
         let mut bytes = 0;
         for piece in &found.pieces {
@@ -102,7 +107,8 @@ impl Job {
         let written = SystemTime::UNIX_EPOCH + Duration::new(u64::try_from(seconds).unwrap_or(0), nanoseconds);
         into.set_len(item.bytes)
             .and_then(|()| into.set_modified(written))
-            .map_err(|cause| unwritable(&path, &cause))?;
+            .map_err(|cause| unwritable(&part.path, &cause))?;
+        part.rename(&path)?;
         Ok(bytes)
     }
 
@@ -167,9 +173,9 @@ impl Differences {
     }
 }
 
-/// Opens a target for writing once more, and follows no link that has taken its place.
-fn open_again(path: &Path) -> std::io::Result<File> {
-    let file = OpenOptions::new().write(true).custom_flags(OFlags::NOFOLLOW.bits() as i32).open(path)?;
+/// Opens a target once more, and follows no link that has taken its place.
+fn open_itself(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().read(true).custom_flags(OFlags::NOFOLLOW.bits() as i32).open(path)?;
     match fs::symlink_metadata(path)?.is_file() {
         true => Ok(file),
         false => Err(ErrorKind::InvalidInput.into()),
