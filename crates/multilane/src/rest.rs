@@ -89,17 +89,23 @@ pub(crate) fn listen(
         ));
     }
     let (certificate, authority) = certificate(arguments, folder, address)?;
-    if certificate.is_none() && !is_for_machine {
-        return Err(Error::argument(
-            format!(
-                "the REST interface cannot be had at {address}: it speaks HTTP, and what it moves would cross the network in the clear"
-            ),
-            "have it speak HTTPS, with --rest-tls or --rest-certificate and --rest-key, or use a port of this machine, such as --rest 10004",
-        ));
-    }
+    check_place(address, certificate.is_some())?;
     let what = format!("the REST interface cannot be had at {address}");
     let listening = Listening::on(address).map_err(|cause| not_listening(&what, "--rest [ADDRESS:]PORT", &cause))?;
     Ok(Some(Endpoint { listening, certificate, authority }))
+}
+
+/// Refuses a place that other machines reach where nothing is encrypted.
+pub(crate) fn check_place(address: SocketAddr, encrypts: bool) -> Result<(), Error> {
+    if encrypts || address.ip().to_canonical().is_loopback() {
+        return Ok(());
+    }
+    Err(Error::argument(
+        format!(
+            "the REST interface cannot be had at {address}: it speaks HTTP, and what it moves would cross the network in the clear"
+        ),
+        "have it speak HTTPS, with --rest-tls or --rest-certificate and --rest-key, or use a port of this machine, such as --rest 10004",
+    ))
 }
 
 /// What it proves itself with, and the authority of that where it was made here.

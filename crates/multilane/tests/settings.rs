@@ -199,10 +199,13 @@ fn a_wrong_file_starts_nothing_and_is_found_before() {
         assert_eq!(output.status.code(), Some(2), "{complaint}");
         assert!(complaint.contains(&format!("error: {name}: ")) && complaint.contains(value), "{complaint}");
     }
-    for (text, part) in
-        [("advertise-only = true\n", "means nothing without advertise"), ("otlp-every = 5\n", "without otlp")]
-    {
+    for (text, part) in [
+        ("advertise-only = true\n", "means nothing without advertise"),
+        ("otlp-every = 5\n", "without otlp"),
+        ("rest = \"0.0.0.0:1\"\n", "in the clear"),
+    ] {
         fs::write(&file, text).unwrap();
+        assert!(place.refused(&["serve", "--config", path, "--check-config"], 2).contains(part));
         assert!(place.refused(&["serve", "--config", path], 2).contains(part));
     }
     fs::write(&file, "otlp-every = 5\notlp = \"http://127.0.0.1:4318\"\n").unwrap();

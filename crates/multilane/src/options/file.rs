@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::error::Error as _;
-use std::fs::{self, File};
-use std::io::Read;
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Read};
 use std::ops::Range;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, ArgAction, Command};
 use control::Error;
+use rustix::fs::OFlags;
 use toml::{Spanned, Value};
 
 const NAME: &str = "multilane.toml";
@@ -38,9 +39,12 @@ pub(super) struct Entry {
 }
 
 /// Where the settings of a data folder are, if there are any.
+/// What is there and cannot be looked at is read all the same, which says why that cannot be.
 pub(super) fn default_place(data: &Path) -> Option<PathBuf> {
     let of_service = (data == Path::new(OF_SERVICE.1)).then(|| PathBuf::from(OF_SERVICE.0));
-    of_service.into_iter().chain([data.join(NAME)]).find(|place| place.exists())
+    let is_absent =
+        |place: &PathBuf| fs::symlink_metadata(place).is_err_and(|cause| cause.kind() == ErrorKind::NotFound);
+    of_service.into_iter().chain([data.join(NAME)]).find(|place| !is_absent(place))
 }
 
 impl SettingsFile {
@@ -82,7 +86,11 @@ fn text(path: &Path) -> Result<String, Error> {
         let what = format!("the settings file {} cannot be read: {cause}", path.display());
         Error::machine(what, "name a file that is there and may be read, or leave out --config")
     };
-    let found = fs::metadata(path).map_err(unreadable)?;
+    // Not a pipe that nobody writes to.
+    let flags = OFlags::NONBLOCK.bits() as i32;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(unreadable)?;
+    // Of what is open: its name may lead elsewhere by now.
+    let found = file.metadata().map_err(unreadable)?;
     if found.mode() & WRITABLE_BY_ALL != 0 {
         let what = format!("everybody on this machine may write to the settings file {}", path.display());
         return Err(Error::machine(what, format!("take that away: chmod o-w {}", path.display())));
@@ -96,7 +104,7 @@ fn text(path: &Path) -> Result<String, Error> {
         ));
     }
     let mut bytes = Vec::new();
-    File::open(path).and_then(|file| file.take(BYTES_MAX + 1).read_to_end(&mut bytes)).map_err(unreadable)?;
+    file.take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     let text = String::from_utf8(bytes).ok().filter(|text| text.len() as u64 <= BYTES_MAX);
     text.ok_or_else(|| {
         let what = format!("{} is no settings file: it is no text, or longer than 256 KiB", path.display());

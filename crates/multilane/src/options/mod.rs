@@ -17,6 +17,7 @@ use self::file::{Entry, SettingsFile};
 pub(crate) use self::reloaded::again;
 use crate::arguments::{self, Arguments, Serve};
 use crate::data;
+use crate::rest;
 
 const SERVE: &str = "serve";
 /// What stands between the values of one variable.
@@ -140,6 +141,10 @@ fn check(options: &[ServeOption]) -> Result<(), Error> {
     }
     if !has_rest && is_named(options, "rest-group") {
         return wants("rest-group", "rest");
+    }
+    let encrypts = value("rest-tls") == Some("true") || is_named(options, "rest-certificate");
+    if let Some(address) = value("rest").and_then(|place| rest::place(place).ok()) {
+        rest::check_place(address, encrypts)?;
     }
     if is_named(options, "otlp-every") && !is_named(options, "otlp") {
         return wants("otlp-every", "otlp");

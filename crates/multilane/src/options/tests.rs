@@ -132,6 +132,22 @@ fn settings() -> control::StoredSettings {
 }
 
 #[test]
+fn a_file_that_cannot_be_looked_at_is_not_taken_for_none() {
+    let place = tempfile::tempdir().unwrap();
+    assert_eq!(file::default_place(place.path()), None);
+    assert_eq!(file::default_place(&place.path().join("missing")), None);
+    std::os::unix::fs::symlink("multilane.toml", place.path().join("multilane.toml")).unwrap();
+    let found = file::default_place(place.path());
+    assert!(SettingsFile::read(found, &[]).is_err_and(|error| error.what().contains("cannot be read")));
+    fs::write(place.path().join("file"), "").unwrap();
+    assert!(file::default_place(&place.path().join("file")).is_some());
+    // Nobody writes to it, and nobody waits for that.
+    let pipe = place.path().join("pipe");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    assert!(SettingsFile::read(Some(pipe), &[]).unwrap().unwrap().entries.is_empty());
+}
+
+#[test]
 fn a_file_of_somebody_else_or_that_everybody_may_write_to_or_that_is_no_text_is_refused() {
     use std::os::unix::fs::PermissionsExt;
     let place = tempfile::tempdir().unwrap();
