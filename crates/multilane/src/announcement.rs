@@ -6,13 +6,14 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use control::{KnownCatalog, ShareRecord};
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 use zbus::zvariant::OwnedObjectPath;
 use zbus::{Connection, Proxy, connection};
@@ -29,6 +30,10 @@ const FAILURE: i32 = 4;
 
 /// How long Avahi has to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// How long the bus has to let the server in. What is read until then has no bound of its own.
+const LET_IN_WITHIN: Duration = Duration::from_secs(2);
+/// How long the thread has to end.
+const ENDS_WITHIN: Duration = Duration::from_millis(500);
 /// How often it is looked whether shares have changed, or Avahi has gone.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// How long until Avahi is looked for again.
@@ -49,7 +54,7 @@ const NAME_BYTES_MAX: usize = 255 - "dk31=adVN=,adVF=0x82".len();
 /// The thread that has the server announced. It ends with this.
 pub(crate) struct Announcement {
     stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<(JoinHandle<()>, mpsc::Receiver<Infallible>)>,
 }
 
 impl Announcement {
@@ -62,7 +67,9 @@ impl Announcement {
         let (stop, stopped) = oneshot::channel();
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let announcer = Announcer { catalog, name, port };
+        let (ends, ended) = mpsc::channel::<Infallible>();
         let run = move || {
+            let _ends = ends;
             runtime.block_on(async {
                 tokio::select! {
                     _ = stopped => {}
@@ -71,14 +78,17 @@ impl Announcement {
             });
         };
         let thread = thread::Builder::new().name("announcement".to_owned()).spawn(run)?;
-        Ok(Announcement { stop: Some(stop), thread: Some(thread) })
+        Ok(Announcement { stop: Some(stop), thread: Some((thread, ended)) })
     }
 }
 
 impl Drop for Announcement {
     fn drop(&mut self) {
         self.stop.take();
-        if let Some(thread) = self.thread.take() {
+        // Whoever is at the bus's other end may keep it busy: then it ends with the process.
+        if let Some((thread, ended)) = self.thread.take()
+            && ended.recv_timeout(ENDS_WITHIN) == Err(RecvTimeoutError::Disconnected)
+        {
             // What it panicked with is in the log.
             let _ = thread.join();
         }
@@ -111,7 +121,9 @@ impl Announcer {
 
     /// Announces for as long as Avahi is there. `is_told` says whether the log has that it was not; it is false again once something is announced.
     async fn announce(&self, is_told: &mut bool) -> zbus::Result<Infallible> {
-        let bus = connection::Builder::system()?.method_timeout(ANSWER_WITHIN).build().await?;
+        let bus = connection::Builder::system()?.method_timeout(ANSWER_WITHIN).build();
+        let late = |_| zbus::Error::Failure("the system bus does not let the server in in time".to_owned());
+        let bus = timeout(LET_IN_WITHIN, bus).await.map_err(late)??;
         let avahi = Proxy::new(&bus, AVAHI, "/", SERVER).await?;
         let group = new_group(&bus, &avahi).await?;
         let (mut name, mut announced) = (self.name.clone(), Vec::new());
