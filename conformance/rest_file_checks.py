@@ -33,7 +33,7 @@ def main():
                   sparse, md5, copies, from_url, renames, links):
         with lines.check(f"azure-storage-file-share: {check.__doc__}"):
             check(service, share)
-    for check in (leases, handles, attributes_beside_smb, written_time, caching, streams_by_smb):
+    for check in (leases, handles, open_below, attributes_beside_smb, written_time, caching, streams_by_smb):
         with lines.check(check.__doc__), smb() as tree:
             check(share, tree)
     for check in (hostile_properties, dots, changes_at_once):
@@ -373,6 +373,15 @@ def handles(share, tree):
         expect(list(root.list_handles(recursive=True)) == [], "some are left")
     file.delete_file()
     refused(lambda: list(file.list_handles()), "ResourceNotFound", 404)
+
+
+def open_below(share, tree):
+    """a directory in which SMB clients have something open is not renamed, and says why"""
+    directory = share.create_directory("open below")
+    directory.upload_file("held", b"x")
+    with opened(tree, r"open below\held"):
+        refused(lambda: directory.rename_directory("moved below"), "FileOpenBySmbClient", 409)
+    expect(directory.rename_directory("moved below").exists(), "it is not renamed afterwards")
 
 
 def attributes_beside_smb(share, tree):

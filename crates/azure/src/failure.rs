@@ -27,6 +27,7 @@ pub(crate) enum Code {
     FileInvalidPermission,
     FileInvalidPermissionKey,
     FileLockConflict,
+    FileOpenBySmbClient,
     FileShareProvisionedBandwidthDowngradeNotAllowed,
     FileShareProvisionedBandwidthInvalid,
     FileShareProvisionedIopsDowngradeNotAllowed,
@@ -124,6 +125,7 @@ impl Code {
             | Code::DeletePending
             | Code::DirectoryNotEmpty
             | Code::FileLockConflict
+            | Code::FileOpenBySmbClient
             | Code::FileShareProvisionedBandwidthDowngradeNotAllowed
             | Code::FileShareProvisionedIopsDowngradeNotAllowed
             | Code::LeaseAlreadyPresent

@@ -159,7 +159,7 @@ pub(super) async fn put_range(service: &Service, ask: &Ask) -> Result<Answer, Fa
         }
         read_all(service, file, start..end).await
     };
-    let ((data, _held), _) = closing(source.open(of_file(Access::Read)).await?, read).await?;
+    let (data, _) = closing(source.open(of_file(Access::Read)).await?, read).await?;
     let crc64 = checksum::crc64(data.clone()).await?;
     check_crc(ask, &crc64)?;
     let mut answer =

@@ -1,6 +1,7 @@
 //! Files: made, looked at, read, changed and deleted.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -32,6 +33,8 @@ const READS_AT_ONCE: usize = 2;
 const PIECES_AHEAD: usize = 2;
 /// How long who takes a file may take nothing of it: its open keeps others from the file.
 const TAKEN_WITHIN: Duration = Duration::from_secs(30);
+/// How long a range that is wanted whole waits for room.
+const ROOM_WITHIN: Duration = Duration::from_secs(10);
 /// How often a file is found and lost again by who makes it.
 const RACES_MAX: usize = 4;
 
@@ -287,11 +290,9 @@ async fn begin(
         set(&mut answer, CONTENT_RANGE.as_str(), &text);
     }
     if wants_md5 {
-        let (data, held) = read_all(service, file, sent).await?;
+        let data = read_all(service, file, sent).await?;
         set(&mut answer, "content-md5", &checksum::md5(data.clone()).await?);
         *answer.body_mut() = Piecewise::Whole(Some(data).filter(|data| !data.is_empty()));
-        // It is sent from where it lies; what it took is free for others once it is on its way.
-        drop(held);
         return Ok((answer, None));
     }
     let (sender, pieces) = channel(PIECES_AHEAD);
@@ -299,16 +300,25 @@ async fn begin(
     Ok((answer, Some((sent, sender))))
 }
 
+/// Bytes of a file, and the room that they take as long as somebody has them.
+struct Whole {
+    data: Vec<u8>,
+    _room: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for Whole {
+    fn as_ref(&self) -> &[u8] {
+        &self.data
+    }
+}
+
 /// A range that is wanted whole, once there is room for it.
-pub(super) async fn read_all(
-    service: &Service,
-    file: &File,
-    mut range: Range<u64>,
-) -> Result<(Bytes, OwnedSemaphorePermit), Failure> {
+pub(super) async fn read_all(service: &Service, file: &File, mut range: Range<u64>) -> Result<Bytes, Failure> {
     let length = range.end - range.start;
-    let busy = |_| Failure::new(Code::ServerBusy, "The server holds as much as it may; try again.");
+    let busy = || Failure::new(Code::ServerBusy, "The server holds as much as it may; try again.");
     let wanted = u32::try_from(length).map_err(|_| Failure::new(Code::InvalidRange, "The range is too long."))?;
-    let held = service.files.room.clone().acquire_many_owned(wanted).await.map_err(|_| busy(()))?;
+    let room = timeout(ROOM_WITHIN, Arc::clone(&service.files.room).acquire_many_owned(wanted)).await;
+    let room = room.map_err(|_| busy())?.map_err(|_| busy())?;
     let mut data = Vec::with_capacity(length as usize);
     while !range.is_empty() {
         let piece = file.read(range.start, (range.end - range.start).min(PIECE_BYTES) as usize).await?;
@@ -318,7 +328,7 @@ pub(super) async fn read_all(
         range.start += piece.len() as u64;
         data.extend_from_slice(&piece);
     }
-    Ok((data.into(), held))
+    Ok(Bytes::from_owner(Whole { data, _room: room }))
 }
 
 /// Sends a file's bytes as far as somebody takes them, and closes it.

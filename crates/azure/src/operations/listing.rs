@@ -28,7 +28,7 @@ struct Listing<'a> {
     #[serde(rename = "@Encoded", skip_serializing_if = "Option::is_none")]
     is_path_encoded: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    marker: Option<&'a str>,
+    marker: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     prefix: Option<Text>,
     max_results: usize,
@@ -169,7 +169,7 @@ pub(super) async fn list(service: &Service, ask: &Ask) -> Result<Answer, Failure
             share: place.tree.share(),
             path: path.text,
             is_path_encoded: path.is_encoded,
-            marker,
+            marker: from.as_deref().map(marker_of_name),
             prefix: prefix.filter(|prefix| !prefix.is_empty()).map(Text::new),
             max_results: most,
             directory_id,

@@ -50,7 +50,11 @@ pub(super) async fn rename(service: &Service, ask: &Ask) -> Result<Answer, Failu
             // What could not be replaced is read-only again.
             set_attributes(&to, attributes).await?;
         }
-        return Err(read_only(&source, failure).await);
+        let failure = read_only(&source, failure).await;
+        // The account may do everything: what it may not is because of what others have open.
+        let is_in_use = is_directory && failure.code == Code::AuthorizationFailure && !service.record(ask)?.read_only;
+        let in_use = || Failure::new(Code::FileOpenBySmbClient, "An SMB client has something open in the directory.");
+        return Err(if is_in_use { in_use() } else { failure });
     }
     let metadata = Some(kept.metadata).filter(|metadata| !metadata.is_empty());
     let kind = ask.header("x-ms-content-type").filter(|_| !is_directory).map(str::to_owned);
