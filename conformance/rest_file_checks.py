@@ -229,7 +229,7 @@ def copies(service, share):
     """files are copied within the account, with what is kept of them, and nothing is fetched from elsewhere"""
     data = chance.randbytes(5 * MIB + 3)
     source = share.get_file_client("copy source")
-    source.upload_file(data, metadata={"of": "source"}, content_settings=SETTINGS, file_creation_time=TIME)
+    source.upload_file(data, metadata={"of": "source"}, content_settings=SETTINGS, file_creation_time=TIME, file_permission=SDDL)
     target = service.get_share_client(OTHER).get_file_client("copied")
     begun = target.start_copy_from_url(source.url)
     expect(begun["copy_status"] == "success", begun)
@@ -240,6 +240,7 @@ def copies(service, share):
     target.start_copy_from_url(source.url, metadata={"of": "target"}, file_creation_time="source", file_permission="source")
     seen = target.get_file_properties()
     expect((seen.metadata, seen.creation_time) == ({"of": "target"}, TIME), vars(seen))
+    expect(service.get_share_client(OTHER).get_permission_for_share(seen.permission_key) == SDDL, "it has another permission")
     refused(lambda: target.abort_copy(begun["copy_id"]), "NoPendingCopyOperation", 409)
     refused(lambda: target.start_copy_from_url(share.get_file_client("nothing").url), "ResourceNotFound", 404)
     refused(lambda: source.start_copy_from_url(source.url), "InvalidHeaderValue", 400)

@@ -427,6 +427,19 @@ mod tests {
     }
 
     #[test]
+    fn what_is_cut_anywhere_is_refused_or_means_what_it_says() {
+        for text in
+            [EXAMPLE, "O:S-1-0x010203040506-7-8G:SYD:PAIAR(A;OICIIO;0x1301bf;;;S-1-5-21-1-2-3-500)S:NO_ACCESS_CONTROL"]
+        {
+            for (start, end) in (0..text.len()).flat_map(|at| [(0, at), (at, text.len())]) {
+                let Ok(read) = SecurityDescriptor::from_sddl(&text[start..end]) else { continue };
+                let written = read.to_sddl().unwrap();
+                assert_eq!(SecurityDescriptor::from_sddl(&written), Ok(read), "{}", &text[start..end]);
+            }
+        }
+    }
+
+    #[test]
     fn an_entry_that_text_cannot_say_has_none() {
         let ace = Ace { kind: AceKind(0x09), flags: AceFlags::NONE, body: AceBody::Opaque(vec![0; 12]) };
         let descriptor = SecurityDescriptor { dacl: Some(Acl { aces: vec![ace] }), ..SecurityDescriptor::default() };
