@@ -244,7 +244,8 @@ def names(rest):
         # What is left are names that Windows has, and directories that are not there.
         expect(answer.status in (400, 403, 404, 201), f"{path}: {answer.status} {answer.code}")
         if answer.status == 201:
-            expect(path in ("%252e%252e/other/x", "%", "%zz", "%e2%80%ae..", "%7f%1f"), f"{path} is made")
+            # A dot at the end of a name is left out, as the service does.
+            expect(path in ("%252e%252e/other/x", "%", "%zz", "%e2%80%ae..", "%7f%1f", "a.", "a%20."), f"{path} is made")
     for share in ("..", "%2e%2e", "conf%2f..%2fother", "conf%00", "IPC%24", "ipc$", ".multilane", "C%24", "*"):
         refused(rest.asked(rest.head("PUT", f"{share}/x", headers=make, length=0)), share, (400, 403, 404))
 
@@ -301,7 +302,6 @@ def silent_heads(rest):
     many = min(MANY, hard - 500)
     with contextlib.ExitStack() as stack:
         stack.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
-        ending = threading.Event()
         slowest = 0.0
         for number in range(many):
             one = stack.enter_context(socket.socket())
@@ -313,7 +313,6 @@ def silent_heads(rest):
             if number % (many // 20) == many // 20 - 1:
                 slowest = max(slowest, timed(rest))
         slowest = max(slowest, *(timed(rest) for _ in range(10)))
-        ending.set()
         expect(slowest < ANSWER_SECONDS, f"somebody else waited for {slowest:.1f} s")
 
 

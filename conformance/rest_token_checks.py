@@ -91,7 +91,7 @@ def others():
     more = json.loads(base64.urlsafe_b64decode(claims + "=="))
     for changed in (f"{header}.{claims}.", f"{header}.{claims}.{signature[:-2]}",
                     f"{encoded({'alg': 'none', 'typ': 'JWT'})}.{claims}.",
-                    f"{header}.{encoded(more | {'exp': more['exp'] + 9_999})}.{signature}", "", "x.y.z"):
+                    f"{header}.{encoded(more | {'exp': more['exp'] + 9_999})}.{signature}", "x.y.z"):
         expect(asked(changed)[:2] == (401, "InvalidAuthenticationInfo"), changed)
 
 

@@ -270,7 +270,7 @@ impl Front {
         // Nothing is read of the body for who has proved nothing, or may not do it.
         let by = auth::prove(&parts, &query, &target, way, catalog)?;
         let operation = Operation::of(&parts.method, &target, &query, &parts.headers)?;
-        by.allows(operation)?;
+        by.allows(operation, &parts.headers)?;
         let source = auth::source(&by, operation, (&target, &parts.headers), way, catalog)?;
         let gets_on = || stay.does(Doing::Sending);
         gets_on();

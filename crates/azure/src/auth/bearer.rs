@@ -1,11 +1,12 @@
 //! Who asks with a token, as a service principal ("Authorize with Microsoft Entra ID"): for files and directories of every share, whatever their descriptors say.
 
-use hyper::header::AUTHORIZATION;
+use hyper::header::{AUTHORIZATION, HeaderMap};
 use hyper::http::request::Parts;
 
 use super::rights::Permissions;
 use super::{Known, Way};
 use crate::failure::{Code, Failure};
+use crate::operations::Operation;
 
 const PREFIX: &str = "Bearer ";
 /// Who asks with a token has to say that it means to pass descriptors by.
@@ -28,13 +29,48 @@ pub(super) fn token(parts: &Parts) -> Option<&str> {
 }
 
 /// Verifies it.
-pub(super) fn verify(parts: &Parts, token: &str, way: Way, known: &impl Known) -> Result<Principal, Failure> {
-    let principal = known.principal_of(token, way.at).map_err(|why| {
+pub(super) fn verify(token: &str, way: Way, known: &impl Known) -> Result<Principal, Failure> {
+    known.principal_of(token, way.at).map_err(|why| {
         Failure::new(Code::InvalidAuthenticationInfo, format!("Server failed to authenticate the request: {why}."))
-    })?;
-    match parts.headers.get(INTENT).map(|value| value.to_str().unwrap_or_default()) {
-        Some(intent) if intent.eq_ignore_ascii_case("backup") => Ok(principal),
+    })
+}
+
+/// Whether who shows a token says that it means to. Clients do not where they ask for a key, which opens nothing by itself.
+pub(super) fn look_at_intent(operation: Operation, headers: &HeaderMap) -> Result<(), Failure> {
+    match headers.get(INTENT).map(|value| value.to_str().unwrap_or_default()) {
+        Some(intent) if intent.eq_ignore_ascii_case("backup") => Ok(()),
+        None if operation == Operation::GetUserDelegationKey => Ok(()),
         Some(_) => Err(Failure::header(INTENT, "backup")),
         None => Err(Failure::missing(INTENT)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_shows_a_token_says_that_it_passes_descriptors_by_but_for_a_key() {
+        let looked_at = |operation, intent: Option<&str>| {
+            let given = intent.map(|intent| (INTENT.parse().unwrap(), intent.parse().unwrap()));
+            look_at_intent(operation, &given.into_iter().collect()).map_err(|failure| failure.code)
+        };
+        assert_eq!(looked_at(Operation::GetFile, Some("Backup")), Ok(()));
+        assert_eq!(looked_at(Operation::GetFile, Some("restore")), Err(Code::InvalidHeaderValue));
+        assert_eq!(looked_at(Operation::GetFile, None), Err(Code::MissingRequiredHeader));
+        assert_eq!(looked_at(Operation::GetUserDelegationKey, None), Ok(()));
+    }
+
+    #[test]
+    fn a_token_is_what_follows_the_schemes_name() {
+        let shown = |value: &'static str| {
+            let parts = hyper::Request::get("/").header(AUTHORIZATION, value).body(()).unwrap().into_parts().0;
+            token(&parts).map(str::to_owned)
+        };
+        assert_eq!(shown("Bearer a.b.c").as_deref(), Some("a.b.c"));
+        assert_eq!(shown("bearer a.b.c").as_deref(), Some("a.b.c"));
+        for other in ["Bearer", "SharedKey a:b", "Bea", "B\u{e4}rer a"] {
+            assert_eq!(shown(other), None, "{other}");
+        }
     }
 }

@@ -15,7 +15,7 @@ use std::net::IpAddr;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use control::Keys;
-use hyper::header::AUTHORIZATION;
+use hyper::header::{AUTHORIZATION, HeaderMap};
 use hyper::http::request::Parts;
 use jiff::Timestamp;
 use secure::is_hmac_sha256;
@@ -88,8 +88,11 @@ impl Proven {
         &self.account
     }
 
-    /// Whether this may be done, where the request names it.
-    pub(crate) fn allows(&self, operation: Operation) -> Result<(), Failure> {
+    /// Whether this may be done, where the request names it, with these headers.
+    pub(crate) fn allows(&self, operation: Operation, headers: &HeaderMap) -> Result<(), Failure> {
+        if self.principal.is_some() {
+            bearer::look_at_intent(operation, headers)?;
+        }
         self.rights.allow(operation)
     }
 
@@ -124,7 +127,7 @@ pub(crate) fn prove(
     }
     let overrides = Overrides::default();
     if let Some(token) = bearer::token(parts) {
-        let principal = bearer::verify(parts, token, way, known)?;
+        let principal = bearer::verify(token, way, known)?;
         known.keys(&account).ok_or_else(|| Failure::unauthenticated("there is no such account"))?;
         let rights = Rights::Principal(principal.permissions);
         return Ok(Proven { account, rights, overrides, principal: Some(principal.id) });
