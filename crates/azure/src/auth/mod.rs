@@ -30,7 +30,7 @@ pub(crate) use self::bearer::Principal;
 pub(crate) use self::delegation::{Delegation, SERVICE as DELEGATION_SERVICE, lasts};
 pub(crate) use self::rights::Permissions;
 use self::rights::Rights;
-pub(crate) use self::sas::Overrides;
+pub(crate) use self::sas::{Overrides, signature};
 pub(crate) use self::source::source;
 
 /// What proofs are looked at against.

@@ -4,8 +4,11 @@
 
 use std::net::IpAddr;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use hyper::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, HeaderName};
 use jiff::Timestamp;
+use secure::hmac_sha256;
 
 use super::delegation::Delegation;
 use super::rights::{Levels, Permissions, Rights};
@@ -60,6 +63,13 @@ pub(super) fn verify(
         return Err(Failure::unauthenticated(format!("the signature is not that of the string {text:?}")));
     }
     Ok((signed.rights(way, policy)?, signed.overrides()))
+}
+
+/// The signature of a URL with these parameters, made with this key of the target's account.
+pub(crate) fn signature(query: &Query, target: &Target, key: &str) -> Result<String, Failure> {
+    let text = Signed { query, target }.text()?;
+    let key = BASE64_STANDARD.decode(key).map_err(|_| Failure::unauthenticated("the account's key is none"))?;
+    Ok(BASE64_STANDARD.encode(hmac_sha256(&key, text.as_bytes())))
 }
 
 /// Reads what a signature says, whoever signed it, with a policy for each id, which ends when the id says. For who tests what reads it.

@@ -41,6 +41,8 @@ pub(crate) enum Call {
     DeleteAccount(String),
     ListKeys(String),
     RegenerateKey(String),
+    SignForAccount(String),
+    SignForService(String),
     ListFileServices(String),
     GetFileService(String),
     PutFileService(String),
@@ -48,6 +50,7 @@ pub(crate) enum Call {
     GetUsage(String),
     ListShares(String),
     GetShare(OfShare),
+    PutShare(OfShare),
     PatchShare(OfShare),
     ListFeatures,
     GetFeature(String),
@@ -98,6 +101,8 @@ impl Call {
             | Call::DeleteAccount(_)
             | Call::ListKeys(_)
             | Call::RegenerateKey(_)
+            | Call::SignForAccount(_)
+            | Call::SignForService(_)
             | Call::ListFileServices(_)
             | Call::GetFileService(_)
             | Call::PutFileService(_)
@@ -105,6 +110,7 @@ impl Call {
             | Call::GetUsage(_)
             | Call::ListShares(_)
             | Call::GetShare(_)
+            | Call::PutShare(_)
             | Call::PatchShare(_)
             | Call::ListFeatures
             | Call::GetFeature(_)
@@ -214,6 +220,8 @@ fn of_storage(method: &Method, words: &[&str], names: &[&str], scope: Scope) -> 
         ("DELETE", []) => Call::DeleteAccount(account),
         ("POST", ["listkeys"]) => Call::ListKeys(account),
         ("POST", ["regeneratekey"]) => Call::RegenerateKey(account),
+        ("POST", ["listaccountsas"]) => Call::SignForAccount(account),
+        ("POST", ["listservicesas"]) => Call::SignForService(account),
         ("GET", ["fileservices"]) => Call::ListFileServices(account),
         ("GET", ["fileservices", "default"]) => Call::GetFileService(account),
         ("PUT", ["fileservices", "default"]) => Call::PutFileService(account),
@@ -221,6 +229,7 @@ fn of_storage(method: &Method, words: &[&str], names: &[&str], scope: Scope) -> 
         ("GET", ["fileservices", "default", "usages", "default"]) => Call::GetUsage(account),
         ("GET", ["fileservices", "default", "shares"]) => Call::ListShares(account),
         ("GET", ["fileservices", "default", "shares", _]) => Call::GetShare(share(named)),
+        ("PUT", ["fileservices", "default", "shares", _]) => Call::PutShare(share(named)),
         ("PATCH", ["fileservices", "default", "shares", _]) => Call::PatchShare(share(named)),
         ("GET", ["providers", "microsoft.insights", of @ ..])
         | ("GET", ["fileservices", "default", "providers", "microsoft.insights", of @ ..]) => match of {

@@ -10,6 +10,7 @@ mod file_services;
 mod metrics;
 mod shares;
 mod sign_in;
+mod signatures;
 mod subscriptions;
 
 use std::path::PathBuf;
@@ -197,6 +198,8 @@ impl Management {
             Call::DeleteAccount(name) => accounts::delete(self, &ask, &name).await,
             Call::ListKeys(name) => accounts::keys(self, &name),
             Call::RegenerateKey(name) => accounts::regenerate_key(self, &ask, &name).await,
+            Call::SignForAccount(name) => signatures::of_account(self, &ask, &name),
+            Call::SignForService(name) => signatures::of_service(self, &ask, &name),
             Call::ListFileServices(account) => file_services::list(self, &account).await,
             Call::GetFileService(account) => file_services::get(self, &account).await,
             Call::PutFileService(account) => file_services::put(self, &ask, &account).await,
@@ -204,7 +207,7 @@ impl Management {
             Call::GetUsage(account) => file_services::usage(self, &account),
             Call::ListShares(account) => shares::list(self, &ask, &account),
             Call::GetShare(share) => shares::get(self, &ask, &share),
-            Call::PatchShare(share) => shares::patch(self, &ask, &share).await,
+            Call::PutShare(share) | Call::PatchShare(share) => shares::patch(self, &ask, &share).await,
             Call::ListFeatures => Ok(features::list(self)),
             Call::GetFeature(name) => features::get(self, &name),
             Call::RegisterFeature(name) => features::register(self, &ask, &name).await,
