@@ -102,14 +102,23 @@ def file_service():
 
 
 def shares():
-    """shares are shown, listed and given a quota"""
+    """shares are made, shown, listed, given a quota, deleted and restored"""
     share_rm = ("storage", "share-rm")
     of = ("--storage-account", ACCOUNT, "--resource-group", GROUP)
     expect([one["name"] for one in az(*share_rm, "list", *of)] == ["conf", "other"], "others are listed")
     expect(az(*share_rm, "exists", *of, "--name", "nothing") == {"exists": False}, "it is there")
     expect(az(*share_rm, "update", *of, "--name", "other", "--quota", "9")["shareQuota"] == 9, "another quota")
-    told = az(*share_rm, "stats", *of, "--name", "other")
-    expect("shareUsageBytes" in str(told) or isinstance(told, int), told)
+    expect("shareUsageBytes" in str(az(*share_rm, "stats", *of, "--name", "other")), "it does not tell how full it is")
+    made = az(*share_rm, "create", *of, "--name", "made", "--quota", "5", "--metadata", "name=value")
+    expect((made["shareQuota"], made["metadata"]) == (5, {"name": "value"}), made)
+    az("storage", "account", "file-service-properties", "update", *of_account(), "--enable-delete-retention", "true", "--delete-retention-days", "7")
+    az(*share_rm, "delete", *of, "--name", "made", "--yes", parsed=False)
+    deleted = [one for one in az(*share_rm, "list", *of, "--include-deleted") if one.get("deleted")]
+    expect([(one["name"], one["remainingRetentionDays"]) for one in deleted] == [("made", 7)], deleted)
+    az(*share_rm, "restore", *of, "--name", "made", "--deleted-version", deleted[0]["version"], parsed=False)
+    expect(az(*share_rm, "show", *of, "--name", "made")["shareQuota"] == 5, "another quota")
+    az("storage", "account", "file-service-properties", "update", *of_account(), "--enable-delete-retention", "false")
+    az(*share_rm, "delete", *of, "--name", "made", "--yes", parsed=False)
 
 
 def metrics():

@@ -15,7 +15,9 @@ from azure.core.pipeline.policies import SansIOHTTPPolicy
 from azure.mgmt.storage import StorageManagementClient
 from azure.storage.fileshare import ShareServiceClient
 from smbprotocol.connection import Capabilities, Connection
+from smbprotocol.exceptions import BadNetworkName
 from smbprotocol.session import Session
+from smbprotocol.tree import TreeConnect
 
 from conformance.report import Failure, Lines
 
@@ -37,7 +39,7 @@ def main():
             check()
     by_http = ByHttp(contributor())
     client = StorageManagementClient(by_http, subscription(), base_url=URL, authentication_policy=by_http)
-    for check in (accounts, keys, signatures, multichannel, protocols, usages, shares, provisioned):
+    for check in (accounts, keys, signatures, multichannel, protocols, rules, usages, shares, made_shares, leases, provisioned):
         with lines.check(f"azure-mgmt-storage: {check.__doc__}"):
             check(client)
     for check in (features, metrics, deleted_principal):
@@ -322,6 +324,67 @@ def shares(client):
     refused(lambda: client.file_shares.get(GROUP, ACCOUNT, "nothing"), "ShareNotFound", 404)
 
 
+def made_shares(client):
+    """shares are made, deleted, kept and had back, and SMB clients have them meanwhile"""
+    made = client.file_shares.create(GROUP, ACCOUNT, "made", {"properties": {"shareQuota": 5, "metadata": {"name": "value"}}})
+    expect((made.share_quota, made.metadata, made.access_tier) == (5, {"name": "value"}, "Premium"), made.as_dict())
+    expect(has_share("made"), "SMB clients do not have it")
+    expect(client.file_shares.create(GROUP, ACCOUNT, "made", {"properties": {"shareQuota": 6}}).share_quota == 6, "another quota")
+    for name in ("Upper", "a--b", "ab"):
+        refused(lambda name=name: client.file_shares.create(GROUP, ACCOUNT, name, {"properties": {}}), *(("OutOfRangeInput", 400) if name == "ab" else ("InvalidResourceName", 400)))
+
+    def keep(**policy):
+        return client.file_services.set_service_properties(GROUP, ACCOUNT, {"properties": {"shareDeleteRetentionPolicy": policy}})
+
+    expect(keep(enabled=True, days=7).share_delete_retention_policy.days == 7, "another number of days")
+    refused(lambda: keep(enabled=True, days=366), "InvalidRequestPropertyValue", 400)
+    client.file_shares.delete(GROUP, ACCOUNT, "made")
+    client.file_shares.delete(GROUP, ACCOUNT, "made")
+    expect(not has_share("made"), "SMB clients have it still")
+    deleted = [one for one in client.file_shares.list(GROUP, ACCOUNT, expand="deleted") if one.deleted]
+    expect([(one.name, one.remaining_retention_days) for one in deleted] == [("made", 7)], deleted)
+    again = {"deletedShareName": "made", "deletedShareVersion": deleted[0].version}
+    client.file_shares.restore(GROUP, ACCOUNT, "made", again)
+    told = client.file_shares.get(GROUP, ACCOUNT, "made", expand="stats")
+    expect((told.share_quota, told.metadata) == (6, {"name": "value"}) and told.share_usage_bytes is not None, told.as_dict())
+    expect(has_share("made"), "SMB clients do not have it again")
+    refused(lambda: client.file_shares.restore(GROUP, ACCOUNT, "other-name", again), "ShareNotFound", 404)
+    expect(keep(enabled=False).share_delete_retention_policy.enabled is False, "it is on still")
+    client.file_shares.delete(GROUP, ACCOUNT, "made")
+    expect(not [one for one in client.file_shares.list(GROUP, ACCOUNT, expand="deleted") if one.deleted], "it was kept")
+
+
+def leases(client):
+    """a lease keeps a share from being deleted, and is the data plane's"""
+    client.file_shares.create(GROUP, ACCOUNT, "leased", {"properties": {}})
+    lease = lambda **how: client.file_shares.lease(GROUP, ACCOUNT, "leased", parameters=how)  # noqa: E731
+    held = lease(action="Acquire", leaseDuration=-1).lease_id
+    expect(client.file_shares.get(GROUP, ACCOUNT, "leased").lease_state == "Leased", "it is not told")
+    refused(lambda: client.file_shares.delete(GROUP, ACCOUNT, "leased"), "LeaseIdMissing", 412)
+    refused(lambda: lease(action="Acquire", leaseDuration=-1), "LeaseAlreadyPresent", 409)
+    refused(lambda: lease(action="Renew", leaseId=str(uuid.uuid4())), "LeaseIdMismatchWithLeaseOperation", 409)
+    refused(lambda: lease(action="Acquire", leaseDuration=5), "InvalidRequestPropertyValue", 400)
+    other = str(uuid.uuid4())
+    expect(lease(action="Change", leaseId=held, proposedLeaseId=other).lease_id == other, "another id")
+    lease(action="Renew", leaseId=other)
+    expect(lease(action="Break", breakPeriod=0).lease_time_seconds == "0", "it goes on")
+    client.file_shares.delete(GROUP, ACCOUNT, "leased")
+
+
+def rules(client):
+    """rules for pages of other origins are kept, and the data plane has them"""
+    rule = {"allowedOrigins": ["https://example.com"], "allowedMethods": ["GET"], "allowedHeaders": ["x-ms-*"], "exposedHeaders": ["x-ms-*"], "maxAgeInSeconds": 60}
+
+    def told(*rules):
+        return client.file_services.set_service_properties(GROUP, ACCOUNT, {"properties": {"cors": {"corsRules": list(rules)}}}).cors.cors_rules
+
+    expect([one.as_dict() for one in told(rule)] == [rule], "another rule is told")
+    service = ShareServiceClient(os.environ["REST_URL"], credential={"account_name": ACCOUNT, "account_key": os.environ["REST_KEY"]})
+    expect([one.allowed_origins for one in service.get_service_properties()["cors"]] == ["https://example.com"], "the data plane has another")
+    refused(lambda: told(*[rule] * 6), "InvalidRequestPropertyValue", 400)
+    expect(not told(), "a rule is left")
+
+
 def provisioned(client):
     """what a share is provisioned with goes up at any time, and down not before a day is over"""
     def told(**properties):
@@ -333,7 +396,7 @@ def provisioned(client):
     refused(lambda: told(shareQuota=100), "ContainerQuotaDowngradeNotAllowed", 409)
     refused(lambda: told(provisionedIops=3000), "FileShareProvisionedIopsDowngradeNotAllowed", 409)
     refused(lambda: told(provisionedBandwidthMibps=100), "FileShareProvisionedBandwidthDowngradeNotAllowed", 409)
-    refused(lambda: told(provisionedIops=1), "InvalidRequestPropertyValue", 400)
+    refused(lambda: told(provisionedIops=1), "FileShareProvisionedIopsInvalid", 400)
     expect(told(provisionedIops=5000).provisioned_iops == 5000, "it did not go up")
     expect(client.file_services.get_service_usage(GROUP, ACCOUNT).properties.storage_account_usage.live_shares.provisioned_iops == 5000, "not counted")
 
@@ -401,6 +464,22 @@ def sign_in(user, password):
         session = Session(connection, user, password)
         session.connect()
         session.disconnect()
+    finally:
+        connection.disconnect()
+
+
+def has_share(name):
+    """Whether an SMB client can connect to a share."""
+    connection = Connection(uuid.uuid4(), os.environ["SMB_HOST"], int(os.environ["SMB_PORT"]))
+    connection.connect()
+    try:
+        session = Session(connection, os.environ["SMB_USER"], os.environ["SMB_PASSWORD"])
+        session.connect()
+        try:
+            TreeConnect(session, rf"\\{os.environ['SMB_HOST']}\{name}").connect()
+        except BadNetworkName:
+            return False
+        return True
     finally:
         connection.disconnect()
 

@@ -14,7 +14,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use bytes::Bytes;
-use control::{CorsRule, Keys, KnownCatalog, Operations, Role, ShareGauges, StoredPolicy};
+use control::{CorsRule, Keys, KnownCatalog, Operations, Role, StoredPolicy};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::header::{AUTHORIZATION, HOST, TRANSFER_ENCODING};
 use hyper::server::conn::http1;
@@ -60,8 +60,6 @@ pub struct Source {
     pub operations: Operations,
     /// Where it serves SMB on this machine.
     pub smb: SocketAddr,
-    /// What is known of the shares.
-    pub gauges: ShareGauges,
     /// Where what the server has done is kept.
     pub archive: PathBuf,
     /// The resource group of the management interface.
@@ -104,7 +102,7 @@ impl Rest {
         let Listening { socket, address } = listening;
         let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
         let (catalog, operations) = (source.catalog.clone(), source.operations.clone());
-        let management = Management::new(catalog, operations, source.gauges, source.archive, source.group);
+        let management = Management::new(catalog, operations, source.archive, source.group);
         let sessions = Sessions::new(source.smb, source.catalog.clone());
         let (catalog, operations) = (source.catalog, source.operations);
         let service = Arc::new(Service { catalog, operations, sessions, files: Files::default() });

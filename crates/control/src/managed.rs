@@ -6,8 +6,7 @@ use tracing::info;
 
 use crate::operations::{By, CATALOG_WAIT, Operations};
 use crate::{
-    Account, AccountChanges, AccountName, AccountPlan, Catalog, Error, Feature, Features, Key, Keys, ShareChanges,
-    ShareName, ShareRecord, StoredSettings,
+    Account, AccountChanges, AccountName, AccountPlan, Catalog, Error, Feature, Features, Key, Keys, StoredSettings,
 };
 
 /// Whether a feature is to be registered.
@@ -53,13 +52,6 @@ impl Operations {
         let keys = self.to_change()?.regenerate_key(name, key, None)?;
         changed(by, "key replaced", name.as_str());
         self.take_up().map(|()| keys)
-    }
-
-    /// Changes a share.
-    pub fn change_share(&self, by: By<'_>, share: &ShareName, changes: &ShareChanges) -> Result<ShareRecord, Error> {
-        let record = self.to_change()?.update_share(share, changes)?;
-        changed(by, "share changed", &record.name);
-        self.take_up().map(|()| record)
     }
 
     /// Registers a feature, or has it registered no longer. Gives all features as they are then.

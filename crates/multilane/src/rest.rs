@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use azure::{Certificate, Listening, NoCertificate, Rest, Source};
-use control::{Catalog, DEVELOPMENT_KEY, DataFolder, Error, KnownCatalog, Operations, Seen, ShareGauges, see};
+use control::{Catalog, DEVELOPMENT_KEY, DataFolder, Error, KnownCatalog, Operations, Seen, see};
 use serde::Serialize;
 use tracing::{info, warn};
 
@@ -162,14 +162,14 @@ pub(crate) fn start(
     smb: &[SocketAddr],
     catalog: KnownCatalog,
     operations: Operations,
-    (gauges, archive): (ShareGauges, PathBuf),
+    archive: PathBuf,
     group: &str,
 ) -> Result<Option<Rest>, Error> {
     let (Some(endpoint), Some(smb)) = (endpoint, smb.first()) else { return Ok(None) };
     let url = endpoint.url();
     let (smb, certificate) = (from_here(*smb), endpoint.certificate);
     let group = group.to_owned();
-    let source = Source { catalog, operations, smb, gauges, archive, group, certificate };
+    let source = Source { catalog, operations, smb, archive, group, certificate };
     let rest = Rest::start(endpoint.listening, source).map_err(|cause| {
         Error::machine(format!("the REST interface cannot be served: {cause}"), "try again, or leave --rest out")
     })?;

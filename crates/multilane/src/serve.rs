@@ -155,11 +155,10 @@ pub(crate) fn run(path: &Path, arguments: &Serve, told: &Told, output: Output) -
         )?;
     }
     let operations = Operations::new(&folder, &control, server.admin());
-    let seen = (gauges.clone(), recorder::path(&folder));
     if arguments.dev {
         of_rest.add_development_principal();
     }
-    let rest = rest::start(endpoint, &listen, of_rest, operations, seen, &arguments.rest_group)?;
+    let rest = rest::start(endpoint, &listen, of_rest, operations, recorder::path(&folder), &arguments.rest_group)?;
     info!(
         name: "serving",
         version = env!("CARGO_PKG_VERSION"),

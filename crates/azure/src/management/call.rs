@@ -52,6 +52,9 @@ pub(crate) enum Call {
     GetShare(OfShare),
     PutShare(OfShare),
     PatchShare(OfShare),
+    DeleteShare(OfShare),
+    RestoreShare(OfShare),
+    LeaseShare(OfShare),
     ListFeatures,
     GetFeature(String),
     RegisterFeature(String),
@@ -112,6 +115,9 @@ impl Call {
             | Call::GetShare(_)
             | Call::PutShare(_)
             | Call::PatchShare(_)
+            | Call::DeleteShare(_)
+            | Call::RestoreShare(_)
+            | Call::LeaseShare(_)
             | Call::ListFeatures
             | Call::GetFeature(_)
             | Call::RegisterFeature(_)
@@ -230,6 +236,9 @@ fn of_storage(method: &Method, words: &[&str], names: &[&str], scope: Scope) -> 
         ("GET", ["fileservices", "default", "shares"]) => Call::ListShares(account),
         ("GET", ["fileservices", "default", "shares", _]) => Call::GetShare(share(named)),
         ("PUT", ["fileservices", "default", "shares", _]) => Call::PutShare(share(named)),
+        ("DELETE", ["fileservices", "default", "shares", _]) => Call::DeleteShare(share(named)),
+        ("POST", ["fileservices", "default", "shares", _, "restore"]) => Call::RestoreShare(share(named)),
+        ("POST", ["fileservices", "default", "shares", _, "lease"]) => Call::LeaseShare(share(named)),
         ("PATCH", ["fileservices", "default", "shares", _]) => Call::PatchShare(share(named)),
         ("GET", ["providers", "microsoft.insights", of @ ..])
         | ("GET", ["fileservices", "default", "providers", "microsoft.insights", of @ ..]) => match of {
@@ -303,8 +312,8 @@ mod tests {
     const IN_GROUP: &str =
         "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/multilane/providers/Microsoft.Storage";
 
-    fn of(method: &str, path: &str) -> Result<Call, &'static str> {
-        Call::of(&method.parse().unwrap(), path, "multilane").map_err(|failure| failure.code)
+    fn of(method: &str, path: &str) -> Result<Call, String> {
+        Call::of(&method.parse().unwrap(), path, "multilane").map_err(|failure| failure.code.into_owned())
     }
 
     #[test]
@@ -315,7 +324,10 @@ mod tests {
         assert_eq!(of("GET", "/metadata/endpoints"), Ok(Call::ListEndpoints));
         assert_eq!(of("POST", &format!("/{TENANT}/oauth2/v2.0/token")), Ok(Call::SignIn));
         assert_eq!(of("GET", &format!("{IN_GROUP}/STORAGEACCOUNTS/Work")), Ok(Call::GetAccount(account())));
-        assert_eq!(of("GET", &IN_GROUP.replace("resourceGroups", "resourcegroups")), Err("InvalidResourceType"));
+        assert_eq!(
+            of("GET", &IN_GROUP.replace("resourceGroups", "resourcegroups")),
+            Err("InvalidResourceType".to_owned())
+        );
         assert_eq!(of("POST", &format!("{IN_GROUP}/storageAccounts/work/listKeys")), Ok(Call::ListKeys(account())));
         assert_eq!(of("PUT", &service), Ok(Call::PutFileService(account())));
         assert_eq!(of("PATCH", &format!("{service}/shares/Docs")), Ok(Call::PatchShare(share())));
@@ -340,7 +352,7 @@ mod tests {
             ("GET", "/subscriptions/%ff".to_owned(), "InvalidUri"),
             ("GET", "/".to_owned(), "NotFound"),
         ] {
-            assert_eq!(of(method, &path), Err(code), "{method} {path}");
+            assert_eq!(of(method, &path), Err(code.to_owned()), "{method} {path}");
         }
     }
 

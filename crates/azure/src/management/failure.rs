@@ -1,6 +1,8 @@
 //! What the management interface answers where something is not done: a status, a code and a sentence, in JSON.
 
-use control::{Error, Fault};
+use std::borrow::Cow;
+
+use control::{Error, Fault, Reason};
 use hyper::StatusCode;
 use serde_json::json;
 
@@ -12,19 +14,24 @@ use crate::answer::{Answer, set};
 pub(crate) struct Failure {
     pub(super) status: StatusCode,
     /// Its code, by Azure Resource Manager's names.
-    pub(super) code: &'static str,
+    pub(super) code: Cow<'static, str>,
     /// What happened, for people; nothing secret.
     pub(super) message: String,
 }
 
 impl Failure {
     pub(super) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        Failure { status, code, message: message.into() }
+        Failure { status, code: code.into(), message: message.into() }
     }
 
     /// What was asked for makes no sense.
     pub(super) fn bad(code: &'static str, message: impl Into<String>) -> Self {
         Failure::new(StatusCode::BAD_REQUEST, code, message)
+    }
+
+    /// What the data plane says of it.
+    pub(super) fn of_data_plane(failure: crate::failure::Failure) -> Self {
+        Failure { status: failure.code.status(), code: failure.code.name().into(), message: failure.message }
     }
 
     /// What is named is not there.
@@ -58,9 +65,12 @@ impl Failure {
     }
 }
 
-/// What the catalog refuses, with its own words.
+/// What the catalog refuses, with its own words; by the data plane's codes where it has some.
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
+        if error.reason() != Reason::Other {
+            return Failure::of_data_plane(error.into());
+        }
         let (status, code) = match error.fault() {
             Fault::Argument => (StatusCode::BAD_REQUEST, "InvalidRequestPropertyValue"),
             Fault::Missing => (StatusCode::NOT_FOUND, "ResourceNotFound"),

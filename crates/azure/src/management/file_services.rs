@@ -1,6 +1,9 @@
 //! An account's file service: its switches, what its shares may have, and the formulas of what is provisioned.
 
-use control::{Account, AccountName, Billing, By, Dialect, ProvisionModel, StoredSettings, provisioning};
+use control::{
+    Account, AccountChanges, AccountName, Billing, By, CorsRule, Dialect, Operations, ProvisionModel, Provisioned,
+    StoredSettings, provisioning,
+};
 use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -38,13 +41,26 @@ struct WantedProperties {
 #[serde(rename_all = "camelCase")]
 struct WantedCors {
     #[serde(default)]
-    cors_rules: Vec<Value>,
+    cors_rules: Vec<WantedRule>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WantedRule {
+    allowed_origins: Vec<String>,
+    allowed_methods: Vec<String>,
+    #[serde(default)]
+    allowed_headers: Vec<String>,
+    #[serde(default)]
+    exposed_headers: Vec<String>,
+    max_age_in_seconds: u32,
 }
 
 #[derive(Deserialize)]
 struct WantedRetention {
     #[serde(default)]
     enabled: Option<bool>,
+    days: Option<u16>,
 }
 
 #[derive(Deserialize)]
@@ -101,25 +117,48 @@ pub(super) async fn put(management: &Management, ask: &Ask, account: &str) -> Re
     let (account, wanted): (Account, Wanted) = (management.account(account)?, ask.json()?);
     let (properties, protocols) = (wanted.properties, protocols(management).await?);
     refuse_other(&properties, &protocols)?;
+    let retention_days = properties.share_delete_retention_policy.map(WantedRetention::days).transpose()?.flatten();
+    let mut service = management.catalog.file_service(&account.name);
+    properties.cors.into_iter().for_each(|cors| service.cors = cors.rules());
     let smb = properties.protocol_settings.and_then(|of| of.smb);
     let switch = smb.and_then(|smb| smb.multichannel).and_then(|switch| switch.enabled);
     let to = switch.map(|enabled| if enabled { Multichannel::On } else { Multichannel::Off });
-    if let Some(to) = to.filter(|to| *to != account.multichannel) {
-        let (by, name): (String, AccountName) = (ask.by.clone(), account.name.parse()?);
-        management.changed(move |operations| operations.switch_multichannel(By::Principal(&by), &name, to)).await?;
-    }
+    let multichannel = to.filter(|to| *to != account.multichannel);
+    let changes = AccountChanges { multichannel, retention_days, ..AccountChanges::default() };
+    let (by, name): (String, AccountName) = (ask.by.clone(), account.name.parse()?);
+    let set = move |operations: &Operations| operations.set_file_service(By::Principal(&by), &name, &service, changes);
+    management.changed(set).await?;
     let account = management.account(&account.name)?;
     Ok(answered(StatusCode::OK, &told(management, &account, &protocols)))
 }
 
+impl WantedRetention {
+    /// For how many days deleted shares are to be kept, or that they are not; nothing where it says nothing.
+    fn days(self) -> Result<Option<Option<u16>>, Failure> {
+        match (self.enabled, self.days) {
+            (Some(true), Some(days)) => Ok(Some(Some(days))),
+            (Some(true), None) => Err(unsupported("shareDeleteRetentionPolicy", "enabled with a number of days")),
+            (Some(false), _) => Ok(Some(None)),
+            (None, _) => Ok(None),
+        }
+    }
+}
+
+impl WantedCors {
+    fn rules(self) -> Vec<CorsRule> {
+        let rule = |rule: WantedRule| CorsRule {
+            allowed_origins: rule.allowed_origins,
+            allowed_methods: rule.allowed_methods,
+            allowed_headers: rule.allowed_headers,
+            exposed_headers: rule.exposed_headers,
+            max_age_seconds: rule.max_age_in_seconds,
+        };
+        self.cors_rules.into_iter().map(rule).collect()
+    }
+}
+
 /// Refuses what the server does not do.
 fn refuse_other(wanted: &WantedProperties, is: &Protocols) -> Result<(), Failure> {
-    if wanted.cors.as_ref().is_some_and(|cors| !cors.cors_rules.is_empty()) {
-        return Err(unsupported("cors.corsRules", "none: they are set by the data plane"));
-    }
-    if wanted.share_delete_retention_policy.as_ref().is_some_and(|policy| policy.enabled == Some(true)) {
-        return Err(unsupported("shareDeleteRetentionPolicy.enabled", "false"));
-    }
     let Some(protocols) = &wanted.protocol_settings else { return Ok(()) };
     if let Some(smb) = &protocols.smb {
         same("versions", smb.versions.as_deref(), &is.versions, "change it with `serve --dialect-min`")?;
@@ -172,14 +211,27 @@ async fn protocols(management: &Management) -> Result<Protocols, Failure> {
 }
 
 fn told(management: &Management, account: &Account, protocols: &Protocols) -> Value {
+    let service = management.catalog.file_service(&account.name);
+    let rule = |rule: &CorsRule| {
+        json!({
+            "allowedOrigins": rule.allowed_origins,
+            "allowedMethods": rule.allowed_methods,
+            "allowedHeaders": rule.allowed_headers,
+            "exposedHeaders": rule.exposed_headers,
+            "maxAgeInSeconds": rule.max_age_seconds,
+        })
+    };
     json!({
         "id": management.id(&format!("storageAccounts/{}/fileServices/default", account.name)),
         "name": "default",
         "type": TYPE,
         "sku": super::accounts::sku(account),
         "properties": {
-            "cors": { "corsRules": [] },
-            "shareDeleteRetentionPolicy": { "enabled": false },
+            "cors": { "corsRules": service.cors.iter().map(rule).collect::<Vec<_>>() },
+            "shareDeleteRetentionPolicy": match account.retention_days {
+                Some(days) => json!({ "enabled": true, "days": days }),
+                None => json!({ "enabled": false }),
+            },
             "protocolSettings": {
                 "smb": {
                     "multichannel": { "enabled": account.multichannel == Multichannel::On },
@@ -217,11 +269,10 @@ fn told_usage(management: &Management, account: &Account) -> Result<Value, Failu
         }
     };
     let (all, gib, iops, mibps) = (model.account_max(), model.gib(), model.iops(), model.mibps());
-    let shares = management.catalog.shares().into_iter().filter(|share| share.account == account.name);
-    let provisioned: Vec<_> = shares.map(|share| share.provisioned).collect();
-    let sum = |of: fn(&control::Provisioned) -> u32| -> u64 {
-        provisioned.iter().flatten().map(|one| u64::from(of(one))).sum()
-    };
+    let live = management.catalog.shares().into_iter().filter(|share| share.account == account.name);
+    let live: Vec<_> = live.map(|share| share.provisioned).collect();
+    let deleted = management.catalog.deleted_shares(&account.name).into_iter();
+    let deleted: Vec<_> = deleted.map(|deleted| deleted.share.provisioned).collect();
     let (base_iops, base_mibps) = match model {
         ProvisionModel::V1 => (provisioning::v1_iops(0), provisioning::v1_mibps(0)),
         ProvisionModel::V2 => (provisioning::v2_recommended_iops(0), provisioning::v2_recommended_mibps(0)),
@@ -257,15 +308,22 @@ fn told_usage(management: &Management, account: &Account) -> Result<Value, Failu
                 "burstTimeframeSeconds": provisioning::BURST_SECONDS,
             },
             "storageAccountUsage": {
-                "liveShares": {
-                    "fileShareCount": provisioned.len(),
-                    "provisionedStorageGiB": sum(|one| one.gib),
-                    "provisionedIOPS": sum(|one| one.iops),
-                    "provisionedBandwidthMiBPerSec": sum(|one| one.mibps),
-                },
+                "liveShares": told_sum(&live),
+                "softDeletedShares": told_sum(&deleted),
             },
         },
     }))
+}
+
+/// What shares are provisioned with together.
+fn told_sum(shares: &[Option<Provisioned>]) -> Value {
+    let sum = |of: fn(&Provisioned) -> u32| -> u64 { shares.iter().flatten().map(|one| u64::from(of(one))).sum() };
+    json!({
+        "fileShareCount": shares.len(),
+        "provisionedStorageGiB": sum(|one| one.gib),
+        "provisionedIOPS": sum(|one| one.iops),
+        "provisionedBandwidthMiBPerSec": sum(|one| one.mibps),
+    })
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
-use control::{Error, KnownCatalog, Operations, Role, ShareGauges};
+use control::{Error, KnownCatalog, Operations, Role};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue};
@@ -49,7 +49,6 @@ pub const GROUP: &str = "multilane";
 pub(crate) struct Management {
     pub(crate) catalog: KnownCatalog,
     pub(crate) operations: Operations,
-    pub(crate) gauges: ShareGauges,
     /// Where what the server has done is kept.
     pub(crate) archive: PathBuf,
     /// The resource group that all accounts are in.
@@ -93,22 +92,8 @@ fn is_uuid(text: &str) -> bool {
 }
 
 impl Management {
-    pub(crate) fn new(
-        catalog: KnownCatalog,
-        operations: Operations,
-        gauges: ShareGauges,
-        archive: PathBuf,
-        group: String,
-    ) -> Self {
-        Management {
-            catalog,
-            operations,
-            gauges,
-            archive,
-            group,
-            sign_ins: SignIns::new(),
-            metrics_turn: Mutex::default(),
-        }
+    pub(crate) fn new(catalog: KnownCatalog, operations: Operations, archive: PathBuf, group: String) -> Self {
+        Management { catalog, operations, archive, group, sign_ins: SignIns::new(), metrics_turn: Mutex::default() }
     }
 
     /// Answers a request. `id` names it, and `origin` is this server's own address as the client named it.
@@ -206,8 +191,12 @@ impl Management {
             Call::ListUsages(account) => file_services::usages(self, &account),
             Call::GetUsage(account) => file_services::usage(self, &account),
             Call::ListShares(account) => shares::list(self, &ask, &account),
-            Call::GetShare(share) => shares::get(self, &ask, &share),
-            Call::PutShare(share) | Call::PatchShare(share) => shares::patch(self, &ask, &share).await,
+            Call::GetShare(share) => shares::get(self, &ask, &share).await,
+            Call::PutShare(share) => shares::put(self, &ask, &share).await,
+            Call::PatchShare(share) => shares::patch(self, &ask, &share).await,
+            Call::DeleteShare(share) => shares::delete(self, &ask, &share).await,
+            Call::RestoreShare(share) => shares::restore(self, &ask, &share).await,
+            Call::LeaseShare(share) => shares::lease(self, &ask, &share).await,
             Call::ListFeatures => Ok(features::list(self)),
             Call::GetFeature(name) => features::get(self, &name),
             Call::RegisterFeature(name) => features::register(self, &ask, &name).await,
@@ -237,6 +226,12 @@ impl Management {
 }
 
 impl Ask {
+    /// Whether the answer is to tell this, too.
+    fn expands(&self, what: &str) -> bool {
+        let asked = self.query.get("$expand").unwrap_or_default();
+        asked.split(',').any(|one| one.trim().eq_ignore_ascii_case(what))
+    }
+
     /// The body, as JSON of a form.
     fn json<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         serde_json::from_slice(&self.body).map_err(|cause| {

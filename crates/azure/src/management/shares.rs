@@ -1,17 +1,27 @@
 //! Shares of an account.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
+use std::path::PathBuf;
 
-use control::{By, ProvisionChanges, ProvisionUpdate, ShareChanges, ShareName, ShareProperties, ShareRecord};
+use control::{
+    AccessTier, Account, AccountKind, AccountName, AzureShare, BREAK_SECONDS_MAX, BeliefChanges, Billing, By,
+    DeletedShare, LEASE_SECONDS, LeaseAction, LeaseState, Modes, NewShare, Provision, ProvisionChanges,
+    ProvisionUpdate, ShareChanges, ShareLimits, ShareName, ShareProperties, ShareRecord, Source, lease_by, lease_state,
+    refused_by_lease,
+};
 use hyper::StatusCode;
+use jiff::Timestamp;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use server::admin::{AuditClasses, HostsAllowed};
 
 use super::answer::json as answered;
 use super::call::OfShare;
 use super::{Ask, Failure, Management};
-use crate::answer::Answer;
-use crate::operations::{quota_gib, share_etag};
+use crate::answer::{Answer, empty};
+use crate::operations::{guid, new_guid, new_share_name, quota_gib, share_etag, tier_name};
 
 const TYPE: &str = "Microsoft.Storage/storageAccounts/fileServices/shares";
 /// Shares of one answer, at most.
@@ -30,6 +40,8 @@ struct WantedProperties {
     share_quota: Option<u32>,
     provisioned_iops: Option<u32>,
     provisioned_bandwidth_mibps: Option<u32>,
+    access_tier: Option<String>,
+    metadata: Option<BTreeMap<String, String>>,
     enabled_protocols: Option<String>,
     root_squash: Option<String>,
     file_share_paid_bursting: Option<WantedBursting>,
@@ -42,38 +54,70 @@ struct WantedBursting {
     paid_bursting_enabled: bool,
 }
 
-/// The shares by name, page by page.
+/// Which deleted share is wanted again.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WantedAgain {
+    deleted_share_name: String,
+    deleted_share_version: String,
+}
+
+/// What is wanted of a lease.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WantedLease {
+    action: String,
+    lease_id: Option<String>,
+    proposed_lease_id: Option<String>,
+    lease_duration: Option<i64>,
+    break_period: Option<u32>,
+}
+
+/// The shares by name, page by page; `$expand=deleted` has those among them that are deleted and kept.
 pub(super) fn list(management: &Management, ask: &Ask, account: &str) -> Result<Answer, Failure> {
     let account = management.account(account)?;
     let most = match ask.query.get("$maxpagesize") {
         None => SHARES_MAX,
-        Some(text) => {
-            text.parse::<usize>().ok().filter(|most| *most > 0).map(|most| most.min(SHARES_MAX)).ok_or_else(|| {
-                Failure::bad(
-                    "InvalidRequestPropertyValue",
-                    format!("$maxpagesize is {text:?}; allowed: 1 to {SHARES_MAX}."),
-                )
-            })?
-        }
+        Some(text) => page_size(text)?,
     };
     let prefix = ask.query.get("$filter").map(prefix).transpose()?.unwrap_or_default();
     let from = ask.query.get("$skiptoken").unwrap_or_default();
-    let mut shares = management.catalog.shares();
-    shares.retain(|share| {
-        share.account == account.name && share.name.starts_with(&prefix) && share.name.as_str() >= from
-    });
-    shares.sort_by(|one, other| one.name.cmp(&other.name));
-    let mut rest = shares.iter();
-    let page: Vec<Value> = rest.by_ref().take(most).map(|share| told(management, share)).collect();
-    let mut answer = json!({ "value": page });
-    if let Some(next) = rest.next() {
+    let mut shares: Vec<(String, Value)> = management
+        .catalog
+        .shares()
+        .iter()
+        .filter(|share| share.account == account.name)
+        .map(|share| (share.name.clone(), told(management, &account, share)))
+        .collect();
+    if ask.expands("deleted") {
+        let deleted = management.catalog.deleted_shares(&account.name);
+        shares.extend(deleted.iter().map(|one| (one.share.name.clone(), told_deleted(management, &account, one))));
+    }
+    shares.retain(|(name, _)| name.starts_with(&prefix) && name.as_str() >= from);
+    shares.sort_by(|one, other| one.0.cmp(&other.0));
+    // Those of one name stay together.
+    let mut end = shares.len().min(most);
+    while end < shares.len() && shares[end].0 == shares[end - 1].0 {
+        end += 1;
+    }
+    let next = shares.split_off(end).into_iter().next();
+    let mut answer = json!({ "value": shares.into_iter().map(|(_, told)| told).collect::<Vec<_>>() });
+    if let Some((next, _)) = next {
         let here = management.id(&format!("storageAccounts/{}/fileServices/default/shares", account.name));
-        let version = ask.query.get("api-version").unwrap_or_default();
-        let name = percent_encoding::utf8_percent_encode(&next.name, percent_encoding::NON_ALPHANUMERIC);
-        answer["nextLink"] =
-            format!("{}{here}?api-version={version}&$maxpagesize={most}&$skipToken={name}", ask.origin).into();
+        let kept = ["api-version", "$filter", "$expand"].iter().filter_map(|name| Some((*name, ask.query.get(name)?)));
+        let size = most.to_string();
+        let all = kept.chain([("$maxpagesize", size.as_str()), ("$skipToken", next.as_str())]);
+        let all = all.map(|(name, value)| format!("{name}={}", utf8_percent_encode(value, NON_ALPHANUMERIC)));
+        answer["nextLink"] = format!("{}{here}?{}", ask.origin, all.collect::<Vec<_>>().join("&")).into();
     }
     Ok(answered(StatusCode::OK, &answer))
+}
+
+fn page_size(text: &str) -> Result<usize, Failure> {
+    let size = text.parse::<usize>().ok().filter(|size| *size > 0).map(|size| size.min(SHARES_MAX));
+    size.ok_or_else(|| {
+        Failure::bad("InvalidRequestPropertyValue", format!("$maxpagesize is {text:?}; allowed: 1 to {SHARES_MAX}."))
+    })
 }
 
 /// The prefix of `startswith(name, 'prefix')`, the one filter that the service has.
@@ -88,108 +132,283 @@ fn prefix(filter: &str) -> Result<String, Failure> {
     Ok(value.to_owned())
 }
 
-pub(super) fn get(management: &Management, ask: &Ask, of: &OfShare) -> Result<Answer, Failure> {
-    let share = management.share(of)?;
-    let mut told = told(management, &share);
-    if ask.query.get("$expand").is_some_and(|expand| expand.split(',').any(|one| one.trim() == "stats")) {
-        let used =
-            management.gauges.read().into_iter().find(|one| one.share == share.name).and_then(|one| one.used_bytes);
+/// Tells a share; `$expand=stats` what it holds, too.
+pub(super) async fn get(management: &Management, ask: &Ask, of: &OfShare) -> Result<Answer, Failure> {
+    let (account, share) = management.share(of)?;
+    let mut told = told(management, &account, &share);
+    if ask.expands("stats") {
+        let (account, name): (AccountName, ShareName) = (account.name.parse()?, share.name.parse()?);
+        let used = management.changed(move |operations| operations.count_used_bytes(&account, &name)).await?;
         told["properties"]["shareUsageBytes"] = used.into();
     }
     Ok(answered(StatusCode::OK, &told))
 }
 
-/// Changes what a share is provisioned with, or the most that a folder may hold.
-pub(super) async fn patch(management: &Management, ask: &Ask, of: &OfShare) -> Result<Answer, Failure> {
-    let (share, wanted) = (management.share(of)?, ask.json::<Wanted>()?.properties);
+/// Makes a share, in a folder that is made for it. One that is there already is changed to what is wanted.
+pub(super) async fn put(management: &Management, ask: &Ask, of: &OfShare) -> Result<Answer, Failure> {
+    let account = management.account(&of.account)?;
+    if management.catalog.share_of(&account.name, &of.share).is_some() {
+        return patch(management, ask, of).await;
+    }
+    let wanted = ask.json::<Wanted>()?.properties;
     wanted.refuse_other()?;
+    let name = new_share_name(&of.share).map_err(Failure::of_data_plane)?;
+    let (provision, quota_gib) = wanted.provision(&account)?;
+    let new = NewShare {
+        name: name.clone(),
+        account: Some(account.name.parse()?),
+        source: Source::Folder { path: PathBuf::new(), quota_gib },
+        read_only: false,
+        seal_required: false,
+        continuous: false,
+        access_based: false,
+        hosts: HostsAllowed::Any,
+        time_machine: false,
+        audit: AuditClasses::NONE,
+        belief: BeliefChanges::default(),
+        modes: Modes::default(),
+        comment: String::new(),
+        provision,
+        limits: ShareLimits::default(),
+    };
+    let mut kept = AzureShare::default();
+    wanted.tier(&account)?.into_iter().for_each(|tier| kept.set_tier(tier, Timestamp::now()));
+    wanted.metadata.into_iter().for_each(|metadata| kept.metadata = metadata);
+    let by = ask.by.clone();
+    let share = management.changed(move |operations| operations.create_share(By::Principal(&by), &new, kept)).await?;
+    Ok(answered(StatusCode::CREATED, &told(management, &account, &share)))
+}
+
+/// Changes what a share is provisioned with, or the most that a folder may hold; its metadata and its tier.
+pub(super) async fn patch(management: &Management, ask: &Ask, of: &OfShare) -> Result<Answer, Failure> {
+    let ((account, share), wanted) = (management.share(of)?, ask.json::<Wanted>()?.properties);
+    wanted.refuse_other()?;
+    let tier = wanted.tier(&account)?;
     let changes = wanted.changes(&share);
-    let (by, name): (String, ShareName) = (ask.by.clone(), share.name.parse()?);
-    let changed = management.changed(move |operations| operations.change_share(By::Principal(&by), &name, &changes));
-    let changed = changed.await.map_err(|failure| wanted.named(&share, failure))?;
-    Ok(answered(StatusCode::OK, &told(management, &changed)))
+    let (by, of_account): (String, AccountName) = (ask.by.clone(), account.name.parse()?);
+    let name: ShareName = share.name.parse()?;
+    let keep = move |kept: &mut AzureShare, now| {
+        wanted.metadata.into_iter().for_each(|metadata| kept.metadata = metadata);
+        tier.into_iter().for_each(|tier| kept.set_tier(tier, now));
+    };
+    let changed = management.changed(move |operations| {
+        operations.update_share(By::Principal(&by), &of_account, &name, &changes, None, keep)
+    });
+    Ok(answered(StatusCode::OK, &told(management, &account, &changed.await?)))
+}
+
+/// Deletes a share, for as many days as its account keeps them. A lease keeps it from that.
+pub(super) async fn delete(management: &Management, ask: &Ask, of: &OfShare) -> Result<Answer, Failure> {
+    let account = management.account(&of.account)?;
+    let Some(share) = management.catalog.share_of(&account.name, &of.share) else {
+        return Ok(empty(StatusCode::NO_CONTENT));
+    };
+    if ask.query.get("sharesnapshot").is_some_and(|snapshot| !snapshot.is_empty()) {
+        return Err(Failure::missing("ShareSnapshotNotFound", "There are no snapshots of shares."));
+    }
+    let by = ask.by.clone();
+    let (account, name): (AccountName, ShareName) = (account.name.parse()?, share.name.parse()?);
+    let deleted =
+        management.changed(move |operations| operations.delete_share(By::Principal(&by), &account, &name, None));
+    deleted.await?;
+    Ok(empty(StatusCode::OK))
+}
+
+/// Has a deleted share there again, by its name or another.
+pub(super) async fn restore(management: &Management, ask: &Ask, of: &OfShare) -> Result<Answer, Failure> {
+    let (account, wanted) = (management.account(&of.account)?, ask.json::<WantedAgain>()?);
+    let (by, account): (String, AccountName) = (ask.by.clone(), account.name.parse()?);
+    let (deleted, name): (ShareName, ShareName) = (wanted.deleted_share_name.parse()?, of.share.parse()?);
+    let version = wanted.deleted_share_version;
+    let restored = management.changed(move |operations| {
+        operations.undelete_share(By::Principal(&by), &account, &deleted, Some(&version), &name)
+    });
+    restored.await?;
+    Ok(empty(StatusCode::OK))
+}
+
+/// Acquires, renews, changes, releases or breaks a share's lease.
+pub(super) async fn lease(management: &Management, ask: &Ask, of: &OfShare) -> Result<Answer, Failure> {
+    let ((account, share), action) = (management.share(of)?, ask.json::<WantedLease>()?.action()?);
+    let is_broken = matches!(action, LeaseAction::Break { .. });
+    let (account, name): (AccountName, ShareName) = (account.name.parse()?, share.name.parse()?);
+    let changed = management.changed(move |operations| {
+        operations.change_azure_share(&account, &name, |kept, now| {
+            lease_by(&mut kept.lease, &action, now).map_err(refused_by_lease)
+        })
+    });
+    let (left, kept) = changed.await?;
+    let id = kept.lease.as_ref().map(|lease| lease.id().to_owned());
+    let told = if is_broken {
+        json!({ "leaseId": id, "leaseTimeSeconds": left.to_string() })
+    } else {
+        json!({ "leaseId": id })
+    };
+    Ok(answered(StatusCode::OK, &told))
+}
+
+impl WantedLease {
+    fn action(self) -> Result<LeaseAction, Failure> {
+        let wrong = |what: &str| {
+            Failure::bad("InvalidRequestPropertyValue", format!("The lease cannot be changed so: {what}."))
+        };
+        let named = |id: &Option<String>, name: &str| {
+            let id = id.as_deref().ok_or_else(|| wrong(&format!("{name} is missing")))?;
+            guid(name, id).map_err(|_| wrong(&format!("{name} is no GUID")))
+        };
+        Ok(match self.action.to_ascii_lowercase().as_str() {
+            "acquire" => LeaseAction::Acquire {
+                id: match &self.proposed_lease_id {
+                    Some(_) => named(&self.proposed_lease_id, "proposedLeaseId")?,
+                    None => new_guid().map_err(|failure| wrong(&failure.message))?,
+                },
+                seconds: match self.lease_duration.unwrap_or(-1) {
+                    -1 => None,
+                    given => {
+                        let seconds = u32::try_from(given).ok().filter(|seconds| LEASE_SECONDS.contains(seconds));
+                        Some(seconds.ok_or_else(|| wrong("leaseDuration is -1, or 15 to 60 seconds"))?)
+                    }
+                },
+            },
+            "renew" => LeaseAction::Renew { id: named(&self.lease_id, "leaseId")? },
+            "change" => LeaseAction::Change {
+                id: named(&self.lease_id, "leaseId")?,
+                to: named(&self.proposed_lease_id, "proposedLeaseId")?,
+            },
+            "release" => LeaseAction::Release { id: named(&self.lease_id, "leaseId")? },
+            "break" if self.break_period.is_none_or(|period| period <= BREAK_SECONDS_MAX) => {
+                LeaseAction::Break { period: self.break_period }
+            }
+            _ => return Err(wrong("action is Acquire, Renew, Change, Release, or Break within 60 seconds")),
+        })
+    }
 }
 
 impl WantedProperties {
     /// Refuses what no share here has.
     fn refuse_other(&self) -> Result<(), Failure> {
         let refused = |name: &str, allowed: &str| {
-            Failure::bad(
-                "InvalidRequestPropertyValue",
-                format!("The property '{name}' cannot be this; it can be {allowed}."),
-            )
+            let message = format!("The property '{name}' cannot be this; it can be {allowed}.");
+            Err(Failure::bad("InvalidRequestPropertyValue", message))
         };
         if self.enabled_protocols.as_ref().is_some_and(|protocols| !protocols.eq_ignore_ascii_case("SMB")) {
-            return Err(refused("enabledProtocols", "SMB"));
+            return refused("enabledProtocols", "SMB");
         }
         if self.root_squash.is_some() {
-            return Err(refused("rootSquash", "absent: it is of NFS"));
+            return refused("rootSquash", "absent: it is of NFS");
         }
         if self.file_share_paid_bursting.as_ref().is_some_and(|bursting| bursting.paid_bursting_enabled) {
-            return Err(refused("fileSharePaidBursting.paidBurstingEnabled", "false: nothing is paid here"));
+            return refused("fileSharePaidBursting.paidBurstingEnabled", "false: nothing is paid here");
+        }
+        if self.share_quota == Some(0) {
+            return refused("shareQuota", "a number of GiB");
         }
         Ok(())
     }
 
-    fn changes(&self, share: &ShareRecord) -> ShareChanges {
+    /// What a new share is provisioned with, or else its quota.
+    fn provision(&self, account: &Account) -> Result<(Option<Provision>, Option<NonZeroU32>), Failure> {
         let (iops, mibps) = (self.provisioned_iops, self.provisioned_bandwidth_mibps);
-        if share.provisioned.is_some() || iops.is_some() || mibps.is_some() {
-            let update = ProvisionUpdate::Change(ProvisionChanges { gib: self.share_quota, iops, mibps });
-            return ShareChanges { provision: Some(update), ..ShareChanges::default() };
+        match (account.billing(), self.share_quota) {
+            // Somebody who says nothing is given the least.
+            (Billing::Provisioned(model), gib) => {
+                Ok((Some(Provision { gib: gib.unwrap_or(*model.gib().start()), iops, mibps }), None))
+            }
+            (Billing::Local | Billing::PayAsYouGo, Some(gib)) if iops.or(mibps).is_some() => {
+                Ok((Some(Provision { gib, iops, mibps }), None))
+            }
+            (Billing::Local | Billing::PayAsYouGo, None) if iops.or(mibps).is_some() => {
+                Err(Failure::bad("InvalidRequestPropertyValue", "What is provisioned needs a shareQuota, too."))
+            }
+            (Billing::Local | Billing::PayAsYouGo, gib) => Ok((None, gib.and_then(NonZeroU32::new))),
         }
-        ShareChanges { quota_gib: self.share_quota.map(NonZeroU32::new), ..ShareChanges::default() }
     }
 
-    /// A refusal by the code that the service has for it, where a value was to be decreased too early.
-    fn named(&self, share: &ShareRecord, failure: Failure) -> Failure {
-        let Some(before) = share.provisioned.filter(|_| failure.status == StatusCode::CONFLICT) else { return failure };
-        let is_less = |wanted: Option<u32>, before: u32| wanted.is_some_and(|wanted| wanted < before);
-        let code = if is_less(self.share_quota, before.gib) {
-            "ContainerQuotaDowngradeNotAllowed"
-        } else if is_less(self.provisioned_iops, before.iops) {
-            "FileShareProvisionedIopsDowngradeNotAllowed"
-        } else if is_less(self.provisioned_bandwidth_mibps, before.mibps) {
-            "FileShareProvisionedBandwidthDowngradeNotAllowed"
-        } else {
-            failure.code
-        };
-        Failure { code, ..failure }
+    fn changes(&self, share: &ShareRecord) -> ShareChanges {
+        let (gib, iops, mibps) = (self.share_quota, self.provisioned_iops, self.provisioned_bandwidth_mibps);
+        if share.provisioned.is_some() || iops.or(mibps).is_some() {
+            let change = ProvisionUpdate::Change(ProvisionChanges { gib, iops, mibps });
+            return ShareChanges { provision: gib.or(iops).or(mibps).map(|_| change), ..ShareChanges::default() };
+        }
+        ShareChanges { quota_gib: gib.map(NonZeroU32::new), ..ShareChanges::default() }
+    }
+
+    /// The tier that is named. Shares of file storage have one, and others have three to choose from.
+    fn tier(&self, account: &Account) -> Result<Option<AccessTier>, Failure> {
+        let Some(tier) = &self.access_tier else { return Ok(None) };
+        match (tier.to_ascii_lowercase().as_str(), account.kind) {
+            ("premium", AccountKind::FileStorage) => Ok(None),
+            ("transactionoptimized", AccountKind::StorageV2) => Ok(Some(AccessTier::TransactionOptimized)),
+            ("hot", AccountKind::StorageV2) => Ok(Some(AccessTier::Hot)),
+            ("cool", AccountKind::StorageV2) => Ok(Some(AccessTier::Cool)),
+            (_, kind) => {
+                let message = format!("No share of an account of kind {} has the tier {tier}.", kind.as_str());
+                Err(Failure::bad("InvalidRequestPropertyValue", message))
+            }
+        }
     }
 }
 
 impl Management {
-    /// A share of an account, whatever the case of its name.
-    fn share(&self, of: &OfShare) -> Result<ShareRecord, Failure> {
+    /// A share with its account, whatever the case of its name.
+    fn share(&self, of: &OfShare) -> Result<(Account, ShareRecord), Failure> {
         let account = self.account(&of.account)?;
-        let share = self.catalog.share_of(&account.name, &of.share);
-        share.ok_or_else(|| {
+        let share = self.catalog.share_of(&account.name, &of.share).ok_or_else(|| {
             Failure::missing("ShareNotFound", format!("The specified share '{}' does not exist.", of.share))
-        })
+        })?;
+        Ok((account, share))
     }
 }
 
-fn told(management: &Management, share: &ShareRecord) -> Value {
+fn told(management: &Management, account: &Account, share: &ShareRecord) -> Value {
+    let kept = management.catalog.azure_share(share);
     let mut properties = serde_json::to_value(ShareProperties::from(share)).expect("properties are JSON");
-    properties["shareQuota"] = quota_gib(share).into();
-    properties["leaseStatus"] = "Unlocked".into();
-    properties["leaseState"] = "Available".into();
-    // A running server tells of these by its metrics.
     if let Some(properties) = properties.as_object_mut() {
+        // A running server tells of these by its metrics.
         properties.remove("availableBurstCredits");
         properties.retain(|_, value| !value.is_null());
+    }
+    let (status, state) = match lease_state(kept.lease.as_ref(), Timestamp::now()) {
+        LeaseState::Available => ("Unlocked", "Available"),
+        LeaseState::Leased => ("Locked", "Leased"),
+        LeaseState::Expired => ("Unlocked", "Expired"),
+        LeaseState::Breaking => ("Locked", "Breaking"),
+        LeaseState::Broken => ("Unlocked", "Broken"),
+    };
+    properties["shareQuota"] = quota_gib(share).into();
+    properties["accessTier"] = tier_name(&kept, account.kind).into();
+    properties["leaseStatus"] = status.into();
+    properties["leaseState"] = state.into();
+    properties["lastModifiedTime"] = kept.modified().to_string().into();
+    if !kept.metadata.is_empty() {
+        properties["metadata"] = json!(kept.metadata);
     }
     json!({
         "id": management.id(&format!("storageAccounts/{}/fileServices/default/shares/{}", share.account, share.name)),
         "name": share.name,
         "type": TYPE,
-        "etag": share_etag(&management.catalog.azure_share(share)),
+        "etag": share_etag(&kept),
         "properties": properties,
     })
+}
+
+fn told_deleted(management: &Management, account: &Account, deleted: &DeletedShare) -> Value {
+    let mut told = told(management, account, &deleted.share);
+    let properties = &mut told["properties"];
+    properties["deleted"] = true.into();
+    properties["deletedTime"] = deleted.deleted.to_string().into();
+    properties["remainingRetentionDays"] = deleted.days_left(Timestamp::now()).into();
+    properties["version"] = deleted.version().into();
+    told
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn wanted(json: &str) -> WantedProperties {
+        serde_json::from_str(json).unwrap()
+    }
 
     #[test]
     fn the_one_filter_is_a_prefix_of_the_name() {
@@ -202,16 +421,41 @@ mod tests {
 
     #[test]
     fn what_no_share_has_is_refused() {
-        let refused = |json: &str| serde_json::from_str::<WantedProperties>(json).unwrap().refuse_other().is_err();
-        assert!(!refused(
-            r#"{"shareQuota":100,"enabledProtocols":"smb","fileSharePaidBursting":{"paidBurstingEnabled":false}}"#
-        ));
+        let right =
+            r#"{"shareQuota":100,"enabledProtocols":"smb","fileSharePaidBursting":{"paidBurstingEnabled":false}}"#;
+        assert!(wanted(right).refuse_other().is_ok());
         for wrong in [
             r#"{"enabledProtocols":"NFS"}"#,
             r#"{"rootSquash":"NoRootSquash"}"#,
+            r#"{"shareQuota":0}"#,
             r#"{"fileSharePaidBursting":{"paidBurstingEnabled":true}}"#,
         ] {
-            assert!(refused(wrong), "{wrong}");
+            assert!(wanted(wrong).refuse_other().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn leases_are_asked_for_by_the_services_words() {
+        let action = |json: &str| serde_json::from_str::<WantedLease>(json).unwrap().action();
+        const ID: &str = "f0e1d2c3-b4a5-9687-7869-5a4b3c2d1e0f";
+        let action = |json: &str| action(&json.replace("ID", ID));
+        let id = || ID.to_owned();
+        let acquired = LeaseAction::Acquire { id: id(), seconds: Some(15) };
+        assert_eq!(action(r#"{"action":"Acquire","proposedLeaseId":"ID","leaseDuration":15}"#), Ok(acquired));
+        let forever = LeaseAction::Acquire { id: id(), seconds: None };
+        assert_eq!(action(r#"{"action":"acquire","proposedLeaseId":"ID","leaseDuration":-1}"#), Ok(forever));
+        assert_eq!(action(r#"{"action":"Break","breakPeriod":7}"#), Ok(LeaseAction::Break { period: Some(7) }));
+        assert_eq!(action(r#"{"action":"Release","leaseId":"ID"}"#), Ok(LeaseAction::Release { id: id() }));
+        for wrong in [
+            r#"{"action":"Acquire","leaseDuration":14}"#,
+            r#"{"action":"Acquire","leaseDuration":61}"#,
+            r#"{"action":"Renew"}"#,
+            r#"{"action":"Change","leaseId":"ID"}"#,
+            r#"{"action":"Keep"}"#,
+            r#"{"action":"Break","breakPeriod":61}"#,
+            r#"{"action":"Renew","leaseId":"a"}"#,
+        ] {
+            assert!(action(wrong).is_err(), "{wrong}");
         }
     }
 }

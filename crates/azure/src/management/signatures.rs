@@ -118,6 +118,9 @@ fn key_of<'a>(keys: &'a Keys, name: &str) -> Result<&'a str, Failure> {
     match name.to_ascii_lowercase().as_str() {
         "key1" => Ok(&keys.key1),
         "key2" => Ok(&keys.key2),
-        _ => Err(Failure::bad("InvalidRequestPropertyValue", format!("There is no key '{name}'; there are key1 and key2."))),
+        _ => Err(Failure::bad(
+            "InvalidRequestPropertyValue",
+            format!("There is no key '{name}'; there are key1 and key2."),
+        )),
     }
 }

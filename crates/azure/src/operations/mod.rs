@@ -43,8 +43,10 @@ use crate::target::Target;
 pub(crate) use self::file::PUT_MAX;
 pub(crate) use self::operation::Operation;
 pub(crate) use self::service_properties::rules;
+pub(crate) use self::share::new_name as new_share_name;
 pub(crate) use self::share_acl::parsed as policies;
-pub(crate) use self::share_properties::{etag as share_etag, quota_gib};
+pub(crate) use self::share_lease::{guid, new_guid};
+pub(crate) use self::share_properties::{etag as share_etag, quota_gib, tier_name};
 
 /// What operations work with.
 pub(crate) struct Service {

@@ -45,7 +45,7 @@ impl Ask {
 }
 
 /// A name that the service takes for a new share: 3 to 63 lower-case letters, digits and hyphens, no hyphen at an end or beside another.
-fn new_name(name: &str) -> Result<ShareName, Failure> {
+pub(crate) fn new_name(name: &str) -> Result<ShareName, Failure> {
     let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if !name.chars().all(is_part) || name.starts_with('-') || name.ends_with('-') || name.contains("--") {
         return Err(Failure::new(

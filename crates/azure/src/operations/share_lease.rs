@@ -119,7 +119,7 @@ fn period(seconds: Option<u64>) -> Result<Option<u32>, Failure> {
 }
 
 /// An id of a lease, in any form that a GUID has; the same for all forms.
-fn guid(name: &str, text: &str) -> Result<String, Failure> {
+pub(crate) fn guid(name: &str, text: &str) -> Result<String, Failure> {
     let inner = text.strip_prefix('{').and_then(|text| text.strip_suffix('}'));
     let inner = inner.or_else(|| text.strip_prefix('(').and_then(|text| text.strip_suffix(')'))).unwrap_or(text);
     let digits: String = inner.chars().filter(|c| *c != '-').collect();
@@ -135,7 +135,7 @@ fn written(number: u128) -> String {
 }
 
 /// A new id, of the kernel's chance (RFC 9562, 5.4).
-fn new_guid() -> Result<String, Failure> {
+pub(crate) fn new_guid() -> Result<String, Failure> {
     let chance = control::random_number().map_err(|cause| Failure::new(Code::ServerBusy, cause.what()))?;
     Ok(written(chance & !(0xf << 76) & !(0b11 << 62) | (4 << 76) | (0b10 << 62)))
 }

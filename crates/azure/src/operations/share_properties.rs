@@ -82,7 +82,7 @@ fn tier(name: Option<&str>, kind: AccountKind) -> Result<Option<AccessTier>, Fai
 }
 
 /// The tier that a share is told to have.
-pub(super) fn tier_name(kept: &AzureShare, kind: AccountKind) -> &'static str {
+pub(crate) fn tier_name(kept: &AzureShare, kind: AccountKind) -> &'static str {
     match kept.tier() {
         _ if is_premium(kind) => "Premium",
         None | Some((AccessTier::TransactionOptimized, _)) => "TransactionOptimized",
