@@ -1,7 +1,7 @@
 """The command line of Azure, `az`, as it is published, against the management interface and the data plane, by HTTPS; its checks are in az_checks.py. Installing it takes a minute
 and three quarters of a gigabyte, each of its commands a second or two."""
 
-from conformance import packages
+from conformance import packages, rest_table
 from conformance.management import Managed
 from conformance.report import Skip
 from conformance.rest_page import AZ as REQUIREMENTS
@@ -28,4 +28,5 @@ def run(kind, report, options):
     python = packages.python_with(*REQUIREMENTS, folder="venv-az")
     with serving(ByHttps, Wanted(shares=("conf", "other"), on_tmpfs=True)) as server:
         report.absorb(NAME, [python, "-m", "conformance.az_checks"], CHECK_SECONDS, env=server.az_environment(), cwd=packages.ROOT)
+        rest_table.compare(report, NAME, rest_table.asked_of(server), "az", options)
         report.server_is_well(NAME, server)

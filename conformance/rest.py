@@ -35,6 +35,14 @@ class WithRest(multilane.Multilane):
                     REST_KEY=self.keeper_password(), LOCAL_FOLDER=str(self.share_path()))
 
 
+class Keeping(WithRest):
+    """The same, which keeps deleted shares for a week."""
+
+    def prepare(self):
+        super().prepare()
+        self._run("account", "update", self.keeper, "--share-retention", "7")
+
+
 class WithTls(WithRest):
     """The same by HTTPS, with a certificate that it makes."""
 
@@ -71,6 +79,6 @@ def run(kind, report, options):
             report.absorb(NAME, [python, "-m", f"conformance.{checks}"], CHECK_SECONDS, env=server.rest_environment(), cwd=packages.ROOT)
         report.server_is_well(NAME, server)
         asked += rest_table.asked_of(server)
-    rest_table.compare(report, NAME, asked, "Python", options)
+    rest_table.compare(report, NAME, asked, "Python", options, set(rest_table.OPERATIONS) - rest_table.OF_SHARES)
     report.absorb(NAME, [python, "-m", "conformance.rest_dev_checks"], CHECK_SECONDS, env=dict(os.environ, MULTILANE=str(multilane.binary())),
                   cwd=packages.ROOT)

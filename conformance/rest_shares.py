@@ -3,7 +3,7 @@ rest_share_checks.py."""
 
 import json
 
-from conformance import packages, rest
+from conformance import packages, rest, rest_table
 from conformance.report import Skip
 from conformance.server import Wanted, serving
 
@@ -34,4 +34,5 @@ def run(kind, report, options):
     python = packages.python_with(*rest.REQUIREMENTS, folder="venv-azure")
     with serving(WithAccounts, Wanted(shares=("conf", "other"), on_tmpfs=True)) as server:
         report.absorb(NAME, [python, "-m", "conformance.rest_share_checks"], CHECK_SECONDS, env=server.rest_environment(), cwd=packages.ROOT)
+        rest_table.compare(report, NAME, rest_table.asked_of(server), "Python", options, rest_table.OF_SHARES)
         report.server_is_well(NAME, server)
