@@ -95,7 +95,7 @@ fn part_of(path: &Path) -> PathBuf {
 /// is called so.
 pub(super) fn part_name(name: &[u8]) -> String {
     match std::str::from_utf8(name) {
-        Ok(text) if text.len() <= NAME_BYTES_MAX - SUFFIX.len() - 1 => format!(".{text}{SUFFIX}"),
+        Ok(text) if text.len() < NAME_BYTES_MAX - SUFFIX.len() => format!(".{text}{SUFFIX}"),
         Ok(_) | Err(_) => {
             let hash = hmac_sha256(b"part", name);
             let digits: String = hash.iter().take(HASH_BYTES).map(|byte| format!("{byte:02x}")).collect();
