@@ -215,7 +215,7 @@ mod tests {
         let one = &asked(twice).unwrap()[0];
         assert_eq!(one.range.end - one.range.start, 3_600);
         let last = &asked("").unwrap()[0];
-        assert_eq!((last.metric, last.range.end - last.range.start), (Metric::Transactions, 3_660));
+        assert_eq!((last.metric, last.range.end - last.range.start), (Metric::Transactions, 3_630));
     }
 
     #[test]
