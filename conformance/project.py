@@ -1,6 +1,6 @@
 """Projects on a share that the kernel's client has mounted: git clones them, npm installs their packages, make and npm build them, and they are used,
 symbolic links and all. One is made here, with links of every kind. The other is this repository with its history, and in it the folder page-build/, whose
-compiler and bundler npm gets by a lock file. The same is done on a disk of the guest's own, and both are compared; so is the share's folder.
+compiler and bundler npm gets by a lock file. The same is done on a disk of this machine, and both are compared; so is the share's folder.
 
 The kernel is Debian's newest, whose client makes links as reparse points by itself. The guest uses this machine's programs, which it sees through 9p, and the
 packages that npm has put into a cache here.
@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import shlex
+import shutil
 import subprocess
 import tempfile
 
@@ -19,7 +20,7 @@ from conformance.report import Skip, expect
 from conformance.server import Wanted, serving
 
 NAME = "project"
-SECONDS = 1500
+SECONDS, LOCAL_SECONDS = 1500, 300
 # The project that is built as many are, and the folder in it with its lock file.
 REAL, BUILT = "multilane", "conformance/page-build"
 LINKS = {
@@ -50,25 +51,27 @@ clean:
 def run(kind, report, options):
     packages.need("git", "npm", "node", "make", "cc", "qemu-system-x86_64")
     with serving(kind, Wanted(windows_like=True, on_tmpfs=True)) as server:
-        origins = server.folder / "origins"
+        origins, local = server.folder / "origins", server.folder / "local"
         project(origins / "project")
         cache = npm_cache(real_project(origins / f"{REAL}.git"))
-        variables = {"server": guest.GATEWAY, "port": server.port, "share": server.share, "user": server.user,
-                     "password": server.password, "origins": origins, "npm_cache": cache, "tag": guest.HOST_TAG}
-        script = "".join(f"{name}={shlex.quote(str(value))}\n" for name, value in variables.items())
-        script += (guest.FILES / "project.sh").read_text()
-        words = guest.command(script, server.folder, kernel=guest.NEWEST, with_host=True, processors=1)
+        shutil.copytree(cache, local / "home/.npm")
+        steps = guest.FILES / "project-steps.sh"
+        here = {"mode": "local", "place": local, "origins": origins, "home": local / "home", "notes": local / "home"}
+        report.absorb(NAME, ["sh", "-c", f'inside() {{ "$@"; }}\n{assigned(here)}{steps.read_text()}'], LOCAL_SECONDS)
+        there = {"server": guest.GATEWAY, "port": server.port, "share": server.share, "user": server.user,
+                 "password": server.password, "from": origins, "npm_cache": cache, "tag": guest.HOST_TAG}
+        words = guest.command(assigned(there) + (guest.FILES / "project.sh").read_text(), server.folder, files={"steps": steps},
+                              kernel=guest.NEWEST, with_host=True, processors=1)
         failures = report.count("fail")
         said = report.absorb(NAME, words, SECONDS, cwd=packages.CACHE, lines_kept=4000, ending=guest.ENDING)
         if report.count("fail") > failures:
             report.note("What the guest printed:\n" + "\n".join(said.splitlines()[-80:]))
         place = pathlib.Path(server.share_path())
-        with report.check(NAME, "the share has what a disk of the guest's own has"):
-            local, share = listed(place, "local"), listed(place, "share")
-            expect(len(local) > 1500, len(local))
-            expect_same(local, share)
+        with report.check(NAME, "the share has what a disk of this machine has"):
+            expect(len(listed(local)) > 1500, len(listed(local)))
+            expect_same(listed(local), listed(place))
         with report.check(NAME, "programs of the server's machine see the same"):
-            expect_same(listed(place, "share"), on_disk(place))
+            expect_same(listed(place), on_disk(place))
         with report.check(NAME, "programs of the server's machine see the same links"):
             for path, target in LINKS.items():
                 expect(os.readlink(place / "project" / path) == target, (path, os.readlink(place / "project" / path)))
@@ -77,13 +80,17 @@ def run(kind, report, options):
         report.server_is_well(NAME, server)
 
 
-def listed(place, where):
-    """What the guest has listed there, by path: a sum of each file, where each link leads, and nothing of a folder."""
+def assigned(variables):
+    return "".join(f"{name}={shlex.quote(str(value))}\n" for name, value in variables.items())
+
+
+def listed(place):
+    """What was listed there, by path: a sum of each file, where each link leads, and nothing of a folder."""
     things = {}
-    for line in (place / f"{where}.names").read_text().splitlines():
+    for line in (place / "names").read_text().splitlines():
         path, _, target = line.partition(" -> ")
         things[path] = target
-    for line in (place / f"{where}.sums").read_text().splitlines():
+    for line in (place / "sums").read_text().splitlines():
         total, path = line.split("  ", 1)
         things[path] = total
     return things

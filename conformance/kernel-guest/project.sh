@@ -1,91 +1,22 @@
-# Runs in the guest: clones projects, installs their packages and builds them, on a disk of the guest's own and on the share, with this machine's programs.
-# $server, $port, $share, $user, $password, $origins, $npm_cache and $tag come from the run. Each check prints ok, or not ok with a reason.
-
-check() { # name, words
-  name="$1"; shift
-  if "$@" > /tmp/said 2>&1; then
-    echo "ok $name, $mode"
-  else
-    echo "not ok $name, $mode - $(tail -n 4 /tmp/said | tr '\n' '|')"
-    echo "--- what $name said:"; tail -n 25 /tmp/said
-    echo "--- kernel:"; dmesg | tail -n 8
-  fi
-}
-
-# Where words run, as one who sees this machine's files: below the disk's, or the share's, folder. npm asks nobody for a newer npm: who has no network waits
-# for that answer for minutes.
-at() { # folder, words
-  folder="$1"; shift
-  chroot /host env -i HOME=/tmp/home PATH=/usr/bin:/bin LC_ALL=C.UTF-8 npm_config_update_notifier=false npm_config_offline=true \
-    GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0='*' sh -c "cd /tmp/$mode/$folder && $*"
-}
-there() { at project "$@"; }
-in_real() { at multilane "$@"; }
-in_build() { at multilane/conformance/page-build "$@"; }
-
-cloned() { at . 'git clone -q --no-hardlinks /tmp/origins/project/work project'; }
-is_clean() { there 'git status --porcelain > /tmp/status && cat /tmp/status && [ ! -s /tmp/status ]'; }
-links_are_links() { there 'git config --get core.symlinks; [ "$(readlink current)" = src/main.c ] && [ "$(readlink circle)" = circle ] \
-  && [ "$(readlink absolute)" = /etc/hostname ] && [ "$(readlink "with space")" = "docs/v1/a b" ]'; }
-follows() { there '[ "$(cat docs/latest/page)" = two ] && [ "$(cat docs/latest/up)" = one ] && [ "$(cat "with space")" = odd ] && cmp current src/main.c \
-  && ! cat nowhere 2>/dev/null && ! cat circle 2>/dev/null && ls docs/latest/ | grep -qx page'; }
-writes_through() { there 'echo three > docs/latest/new && [ "$(cat docs/v2/new)" = three ] && rm docs/latest/new && [ ! -e docs/v2/new ]'; }
-installed() { there 'npm install --offline --no-audit --no-fund --loglevel=error && [ -L node_modules/.bin/greet ]'; }
-uses_packages() { there '[ "$(node_modules/.bin/greet)" = "hello from npm" ]'; }
-built() { there 'make -s && [ "$(./app-link)" = hello ] && [ "$(readlink app-link)" = app ]'; }
-built_again() { there 'make -s clean && [ ! -e app-link ] && make -s && touch include/greeting.h && make -s && [ "$(./app)" = hello ]'; }
-moved() { there 'mv docs/latest docs/newest && [ "$(readlink docs/newest)" = v2 ] && [ -d docs/v2 ] && git checkout -q . && rm docs/newest \
-  && [ "$(readlink docs/latest)" = v2 ] && [ -e docs/v2/page ]'; }
-replaced() { there 'ln -sfn v1 docs/latest && [ "$(cat docs/latest/page)" = one ] && rm docs/latest && echo file > docs/latest && [ "$(cat docs/latest)" = file ] \
-  && git checkout -q . && [ "$(readlink docs/latest)" = v2 ]'; }
-full_folders_stay() { there 'mkdir full && touch full/file && ! ln -sT x full 2>/dev/null && [ -f full/file ] && rm -r full'; }
-
-real_cloned() { at . 'git clone -q file:///tmp/origins/multilane.git multilane'; }
-real_is_clean() { in_real 'git status --porcelain > /tmp/status && cat /tmp/status && [ ! -s /tmp/status ]'; }
-goes_back_in_time() { in_real 'git checkout -q HEAD~25 && git status --porcelain > /tmp/status && [ ! -s /tmp/status ] && git checkout -q -'; }
-real_installed() { in_build 'npm ci --no-audit --no-fund && [ -L node_modules/.bin/tsc ] && node_modules/.bin/semver 1.2.3'; }
-real_built() { in_build 'npm run build'; }
-
-# What came of it, for who compares: of each thing its path, and where it leads or a sum of what is in it. It is read on the server's machine. Without its
-# path busybox' own find would run.
-listed() {
-  at . "/usr/bin/find project multilane -name .git -prune -o -type l -printf '%p -> %l\\n' -o -type d -printf '%p/\\n' > /tmp/share/$mode.names" \
-    && at . "/usr/bin/find project multilane -name .git -prune -o -type f -print0 | xargs -0 md5sum > /tmp/share/$mode.sums"
-}
-
-worked() {
-  check "git clones" cloned
-  check "links are links" links_are_links
-  check "links are followed" follows
-  check "what is written through a link is where it leads" writes_through
-  check "a link is moved as itself" moved
-  check "a link is replaced" replaced
-  check "a folder is not replaced by a link" full_folders_stay
-  check "git finds nothing changed" is_clean
-  check "npm installs" installed
-  check "installed programs run" uses_packages
-  check "make builds" built
-  check "make builds again" built_again
-  check "git clones a project with its history" real_cloned
-  check "git checks out what was" goes_back_in_time
-  check "git finds nothing changed there" real_is_clean
-  check "npm installs what a lock file names" real_installed
-  check "npm builds" real_built
-  check "what came of it is listed" listed
-}
+# The guest's part of a run with the steps of project-steps.sh: has them see this machine's programs, and the share.
+# $server, $port, $share, $user, $password, $from, $npm_cache, and $tag come from the run.
 
 modprobe 9pnet_virtio
 modprobe 9p
 mkdir -p /host
 mount -t 9p -o trans=virtio,version=9p2000.L,ro,cache=loose,msize=262144 "$tag" /host || exit 1
 # What the run has made may lie below folders that are mounted here.
-mkdir -p /origins && mount -o bind "/host$origins" /origins || exit 1
+mkdir -p /origins && mount -o bind "/host$from" /origins || exit 1
 cp -r "/host$npm_cache" /npm-cache || exit 1
 mount -t proc proc /host/proc
 mount -t devtmpfs dev /host/dev
 mount -t tmpfs tmpfs /host/tmp
-mkdir -p /host/tmp/local /host/tmp/share /host/tmp/home /host/tmp/origins && mount -o bind /origins /host/tmp/origins || exit 1
+mkdir -p /host/tmp/share /host/tmp/home /host/tmp/origins && mount -o bind /origins /host/tmp/origins || exit 1
 mv /npm-cache /host/tmp/home/.npm
 mount.cifs "//$server/$share" /host/tmp/share -o "port=$port,username=$user,password=$password,vers=3.1.1,file_mode=0755,dir_mode=0755" || exit 1
-for mode in local share; do worked; done
+
+inside() { chroot /host "$@"; }
+mode=share place=/tmp/share origins=/tmp/origins home=/tmp/home notes=/tmp
+. /steps
+dmesg | tail -n 8
 umount /host/tmp/share && echo "ok the share is unmounted"
