@@ -104,7 +104,10 @@ impl Work {
             match changes.recv_timeout(LOOK_EVERY) {
                 Ok(()) => {}
                 Err(RecvTimeoutError::Timeout) => match self.control.upgrade() {
-                    Some(control) if control.lock().is_out_of_date() => self.wanted.store(true, Ordering::Release),
+                    // Shares that this process took away are none of what others have changed.
+                    Some(control) if self.wanted.load(Ordering::Acquire) || control.lock().is_out_of_date() => {
+                        self.wanted.store(true, Ordering::Release);
+                    }
                     Some(control) => {
                         control.lock().forget_rest();
                         self.sweep();
