@@ -7,12 +7,45 @@ mod started;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::json;
 
 use crate::alice::{Server, text, wait_until, with_alice};
 use crate::place::Place;
+
+#[test]
+fn a_share_without_a_named_folder_goes_with_its_files_unless_it_is_kept() {
+    let place = Place::with_account();
+    place.done(&["share", "create", "docs"]);
+    let made = place.json(&["share", "show", "docs"])["path"].clone();
+    let folder = PathBuf::from(made.as_str().unwrap());
+    fs::write(folder.join("file"), "text").unwrap();
+    let refused = place.refused(&["share", "delete", "docs"], 1);
+    assert!(refused.contains("would go with it") && folder.join("file").exists(), "{refused}");
+
+    place.done(&["account", "update", "abc", "--share-retention", "7"]);
+    let said = place.done(&["share", "delete", "docs"]);
+    assert!(said.contains("share undelete"), "{said}");
+    assert!(place.done(&["share", "list"]).contains("1 deleted share is kept"));
+    let kept = place.json(&["share", "list", "--deleted"]);
+    assert_eq!((kept[0]["name"].as_str(), &kept[0]["path"]), (Some("docs"), &made));
+    let version = kept[0]["version"].as_str().unwrap();
+    place.done(&["share", "undelete", "docs", "--version", version, "--name", "papers"]);
+    assert_eq!(place.json(&["share", "show", "papers"])["path"], made);
+    assert_eq!(fs::read_to_string(folder.join("file")).unwrap(), "text");
+
+    place.done(&["share", "delete", "papers"]);
+    place.done(&["share", "purge", "papers", "--force"]);
+    assert!(!folder.exists());
+    assert_eq!(place.json(&["share", "list", "--deleted"]), json!([]));
+    place.done(&["account", "update", "abc", "--share-retention", "off"]);
+    place.done(&["share", "create", "docs"]);
+    let said = place.done(&["share", "delete", "docs", "--force"]);
+    assert!(said.contains("gone with its files") && !said.contains("--path"), "{said}");
+    assert_eq!(fs::read_dir(place.data.join("shares")).unwrap().count(), 1, "but for what holds those that go");
+}
 
 #[test]
 fn a_share_has_another_folder_and_another_name_and_what_is_open_is_closed_only_where_that_is_wanted() {
