@@ -10,7 +10,7 @@ import ssl
 import urllib.parse
 
 from azure.core.exceptions import HttpResponseError
-from azure.storage.fileshare import (FileSasPermissions, ResourceTypes, Services, ShareClient, ShareFileClient,
+from azure.storage.fileshare import (AccessPolicy, CorsRule, FileSasPermissions, ResourceTypes, Services, ShareClient, ShareFileClient,
                                      ShareSasPermissions, ShareServiceClient, generate_account_sas, generate_file_sas, generate_share_sas)
 
 from conformance.report import Failure, Lines
@@ -30,6 +30,9 @@ def main():
     for check in (account_signatures, levels, share_signatures, file_signatures, times, addresses, changed, overrides, sources):
         with lines.check(f"azure-storage-file-share: {check.__doc__}"):
             check()
+    for check in (policies, pages):
+        with lines.check(f"azure-storage-file-share: {check.__doc__}"):
+            check(service)
 
 
 def now():
@@ -203,6 +206,60 @@ def sources():
     # The URL of the source has that signature, which is not for it; the target's is.
     source = file_by(of_file("auth/third", "w"), "auth/second")
     refused(lambda: source.rename_file(f"auth/third?{of_file('auth/third', 'w')}"), "AuthenticationFailed")
+
+
+def policies(service):
+    """a signature takes from a stored policy what it does not say, and ends with it"""
+    share = service.get_share_client(SHARE)
+    share.set_share_access_policy({"reads": AccessPolicy(permission="rl", expiry=now() + HOUR), "is over": AccessPolicy("r", now() - HOUR)})
+
+    def by(policy, **more):
+        return file_by(generate_share_sas(ACCOUNT, SHARE, KEY, policy_id=policy, **more), "auth/old")
+
+    expect(by("reads").download_file().readall() == b"old text", "another text")
+    refused(lambda: by("reads").upload_range(b"x", 0, 1), PERMISSION)
+    refused(by("is over").get_file_properties, "AuthenticationFailed")
+    # What the policy says, the signature may not say anew.
+    for more in ({"permission": "rwdl"}, {"expiry": now() + 2 * HOUR}):
+        refused(by("reads", **more).get_file_properties, "AuthenticationFailed")
+    share.set_share_access_policy({"reads": AccessPolicy(permission="l", expiry=now() + HOUR)})
+    refused(by("reads").get_file_properties, PERMISSION)
+    share.set_share_access_policy({})
+    refused(by("reads").get_file_properties, "AuthenticationFailed")
+
+
+def pages(service):
+    """pages of other origins may ask what the account's rules say, and nothing without rules"""
+    service.set_service_properties(cors=[CorsRule(["https://app.example"], ["GET", "PUT"], allowed_headers=["x-ms-*"], exposed_headers=["etag"],
+                                                  max_age_in_seconds=77)])
+    try:
+        expect(preflight("https://app.example", "PUT")[0] == 200, preflight("https://app.example", "PUT"))
+        answer = preflight("https://app.example", "GET", "x-ms-version,x-ms-date")[1]
+        seen = [answer.get(f"access-control-{name}") for name in ("allow-origin", "allow-methods", "allow-headers", "max-age")]
+        expect(seen == ["https://app.example", "GET", "x-ms-version,x-ms-date", "77"], seen)
+        for asked in (("https://evil.example", "GET"), ("https://app.example", "DELETE"), ("https://app.example", "GET", "authorization")):
+            answer = preflight(*asked)
+            expect((answer[0], answer[1].get("x-ms-error-code")) == (403, "CorsPreflightFailure"), f"{asked}: {answer}")
+        connection = connected()
+        connection.request("GET", f"/{ACCOUNT}/{SHARE}/auth/old?{of_share('r')}", headers={"Origin": "https://app.example"})
+        answer = connection.getresponse()
+        seen = answer.status, answer.headers.get("access-control-allow-origin"), answer.headers.get("access-control-expose-headers")
+        expect(seen == (200, "https://app.example", "etag"), seen)
+        connection.close()
+    finally:
+        service.set_service_properties(cors=[])
+    expect(preflight("https://app.example", "GET")[0] == 403, "rules that are gone are followed")
+
+
+def preflight(origin, method, headers=""):
+    connection = connected()
+    try:
+        asked = {"Origin": origin, "Access-Control-Request-Method": method} | ({"Access-Control-Request-Headers": headers} if headers else {})
+        connection.request("OPTIONS", f"/{ACCOUNT}/{SHARE}/auth/old", headers=asked)
+        answer = connection.getresponse()
+        return answer.status, answer.headers
+    finally:
+        connection.close()
 
 
 if __name__ == "__main__":
