@@ -1,6 +1,8 @@
 """The command line of Azure, `az`, as it is published, against the management interface and the data plane, by HTTPS; its checks are in az_checks.py. Installing it takes a minute
 and three quarters of a gigabyte, each of its commands a second or two."""
 
+import json
+
 from conformance import packages, rest_table
 from conformance.management import Managed
 from conformance.report import Skip
@@ -19,7 +21,7 @@ class ByHttps(Managed):
 
     def az_environment(self):
         return dict(self.management_environment(), ARM_URL=f"https://{HOST}:{self.rest_port}", REST_URL=f"https://{HOST}:{self.rest_port}/{self.keeper}",
-                    REST_CA=str(self.folder / "data" / "rest-tls" / "ca.pem"))
+                    ARM_CONTRIBUTOR=json.dumps(self.principals["both"]), REST_CA=str(self.folder / "data" / "rest-tls" / "ca.pem"))
 
 
 def run(kind, report, options):

@@ -20,6 +20,7 @@ class Managed(WithRest):
     def prepare(self):
         super().prepare()
         self.principals = {role: self._principal(role) for role in ("contributor", "file-reader")}
+        self.principals["both"] = json.loads(self._run("principal", "create", "its everything", "--json"))
 
     def _principal(self, role):
         return json.loads(self._run("principal", "create", f"its {role}", "--role", role, "--json"))
