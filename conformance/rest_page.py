@@ -103,7 +103,7 @@ def go(place, block):
 def az(place, block):
     program = pathlib.Path(packages.python_with(*AZ, folder="venv-az")).parent / "az"
     said = place.shell(block, "az", program, AZURE_CORE_COLLECT_TELEMETRY="0")
-    expect((place.folder / "copy.txt").read_text() == TEXT and "sig=" in said, said)
+    expect((place.folder / "copies" / "hello.txt").read_text() == TEXT and "sig=" in said, said)
     place.is_there()
 
 
