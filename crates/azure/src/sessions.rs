@@ -58,6 +58,13 @@ impl Sessions {
         Ok(tree)
     }
 
+    /// Forgets how a share was reached: it was deleted meanwhile, and is there again.
+    pub(crate) async fn leave(&self, share: &ShareRecord) {
+        if let Some(known) = self.live.lock().await.get_mut(&share.account) {
+            known.trees.retain(|(id, _), _| *id != share.id);
+        }
+    }
+
     /// Forgets an account's session, which no longer does what it is asked.
     pub(crate) async fn forget(&self, of: &Proven) {
         self.live.lock().await.remove(of.account());

@@ -151,6 +151,7 @@ pub(super) async fn undelete(service: &Service, ask: &Ask) -> Result<Answer, Fai
     let share = service
         .in_catalog(move |operations| operations.undelete_share(By::Rest, &account, &deleted, Some(&version), &share))
         .await?;
+    service.sessions.leave(&share).await;
     let mut answer = empty(StatusCode::CREATED);
     set_version(&mut answer, &service.catalog.azure_share(&share));
     set_quota(&mut answer, &share);
