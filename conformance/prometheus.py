@@ -75,6 +75,8 @@ def run(kind, report, options):
 def rules(report):
     with report.check(NAME, "promtool finds nothing wrong with the rules"):
         promtool(["check", "rules", str(RULES)])
+    with report.check(NAME, "alerts fire while there is trouble, not for a few requests, and end with it"):
+        promtool(["test", "rules", str(DASHBOARDS / "alerts_test.yml")])
 
 
 def lint(report, server):
@@ -262,7 +264,7 @@ def dashboard(report, asked):
                 empty.append(title)
         # There are none of these where all is well.
         rest = {"Requests that had to wait", "Errors by status", "Errors of the server and its stores", "Shares that are not served",
-                "Requests that did not succeed at once"}
+                "Requests that did not succeed at once", "Shares with a problem"}
         expect(set(empty) <= rest, f"nothing comes of {empty}")
 
 

@@ -38,6 +38,7 @@ def checks(report):
     stages = {
         "a limit of requests": iops_limit, "a limit of bytes": throughput_limit, "a limit of a user": user_limit,
         "credits for bursts that ran out": burst_credits, "a client that holds an oplock": lease_holder, "a slow disk": slow_disk,
+        "a machine without time for the server": no_core,
         "a channel that was lost": lost_channel, "one channel where two are possible": one_channel,
         "small requests one at a time": one_at_a_time, "signing": signing, "sealing": sealing, f"a listing of {NAMES} names": listing,
         "a noisy neighbour": neighbour,
@@ -98,6 +99,20 @@ def slow_disk(report):
         found = named(report, one, "slow_store")
         says(found, "The store of the share slow is slow")
         expect(found["evidence"]["p50_ms"] >= 15, found)
+
+
+def no_core(report):
+    with serving(OnACoreOfOthers, Wanted(shares=(SHARE,))) as one:
+        others = [subprocess.Popen(["taskset", "-c", str(OnACoreOfOthers.CORE), "sh", "-c", "while :; do :; done"]) for _ in range(6)]
+        try:
+            with loaded(one, Load(SHARE, writes=50), cores=(0,)):
+                found = named(report, one, "no_core")
+                says(found, "The machine has no time for the server", "Other programs have the cores.", "top ")
+                expect(found["evidence"]["waited_for_a_core"] >= 0.3, found)
+        finally:
+            for other in others:
+                other.kill()
+                other.wait()
 
 
 def lost_channel(report):
@@ -193,6 +208,15 @@ class Staged(Limited):
 
 class OfFolder(multilane.Multilane):
     """A server of folders that believes what it knows of them, so that listings are made as fast as they are."""
+
+
+class OnACoreOfOthers(multilane.Multilane):
+    """A server on a core on which other programs compute."""
+
+    CORE = 1
+
+    def command(self):
+        return ["taskset", "-c", str(self.CORE), *super().command()]
 
 
 def server(shares, words=(), core=None):

@@ -35,6 +35,11 @@ impl CatalogHealth {
         self.damage.lock().clone()
     }
 
+    /// The same, for who looks often.
+    pub(crate) fn shared(&self) -> Arc<Mutex<Option<String>>> {
+        Arc::clone(&self.damage)
+    }
+
     /// Wants it looked at, and waits for nothing.
     pub(crate) fn look(&self) {
         // One look that waits does for two.

@@ -23,6 +23,7 @@ use crate::name::host_label;
 use crate::rates::Limits;
 use crate::serve_option::{ServeOption, SettingView};
 use crate::served_folder::{BeforeTouch, HANGS_AFTER};
+use crate::server_health::ServerHealth;
 use crate::share_gauges::{Gauge, ShareGauges};
 use crate::stores::{Folders, Looks, Stores};
 use crate::views::ShareUse;
@@ -348,6 +349,11 @@ impl Control {
     /// What is known of the shares, for who looks often.
     pub fn gauges(&self) -> ShareGauges {
         self.gauges.clone()
+    }
+
+    /// How the server is, for who looks often.
+    pub fn server_health(&self) -> ServerHealth {
+        ServerHealth::new(self.told.clone(), self.health.shared(), self.folder.path().to_owned())
     }
 
     /// What the catalog said last, for who must not wait for its disk.

@@ -57,6 +57,7 @@ mod reload;
 mod role;
 mod serve_option;
 mod served_folder;
+mod server_health;
 mod service_principals;
 mod share_gauges;
 mod share_lease;
@@ -76,8 +77,9 @@ pub use belief::{BeliefChanges, BelievedFor};
 pub use catalog::{
     Account, AccountChanges, Backup, BusyPolling, Catalog, CatalogProblem, Checked, DeletedShare, Deletion, Dialect,
     Existing, Grace, Grant, Grantee, Grants, Group, Holds, Key, Keys, LockAfter, LockFor, MetadataCaching, ModeChanges,
-    Modes, NewShare, Notice, Operator, ProvisionUpdate, Restored, ServicePrincipal, Setting, ShareChanges, ShareRecord,
-    Source, StoredSettings, User, UserChanges, check_catalog, kept_settings, restore_catalog,
+    Modes, NewShare, Notice, Operator, ProvisionUpdate, Restored, ServicePrincipal, Setting,
+    ShareChanges, ShareRecord, Source, StoredSettings, User, UserChanges, check_catalog, kept_settings,
+    restore_catalog,
 };
 pub use catalog::{random_number, refused_by_lease};
 pub use catalogs_in::catalogs_in;
@@ -105,6 +107,7 @@ pub use region::Region;
 pub use reload::{Reloader, Told, reload};
 pub use role::Role;
 pub use serve_option::{ServeOption, SettingView};
+pub use server_health::ServerHealth;
 pub use share_gauges::{ShareGauges, ShareReading};
 pub use share_lease::{
     BREAK_SECONDS_MAX, LEASE_SECONDS, LeaseAction, LeaseRefusal, LeaseState, ShareLease, lease_by, lease_state,

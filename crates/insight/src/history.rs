@@ -36,6 +36,15 @@ impl ShardTime {
     }
 }
 
+/// What a limit of processor time has done to the server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Throttled {
+    /// How often it has stopped it,
+    pub times: u64,
+    /// and for how long, of all cores together.
+    pub time: Duration,
+}
+
 /// What was seen at one moment.
 #[derive(Clone, Debug)]
 pub struct Look {
@@ -43,6 +52,10 @@ pub struct Look {
     pub counters: CountersView,
     /// The time of each shard since it began; empty where that is not known.
     pub shards: Vec<ShardTime>,
+    /// The same of the threads that wait for stores, by their numbers in the system.
+    pub pool: HashMap<u64, ShardTime>,
+    /// What a limit of processor time has done, since it is there.
+    pub throttled: Throttled,
     /// Requests of each share that have had to wait for a limit since it is served.
     pub delayed: HashMap<String, Vec<Delayed>>,
     /// How long each channel has had something on its way, since its connection began, of those that move much.
@@ -60,6 +73,12 @@ pub struct Slice {
     pub rows: HashMap<About, Counts>,
     /// The time of each shard.
     pub shards: Vec<ShardTime>,
+    /// The time of all threads that wait for stores, and how many of them did something.
+    pub pool: ShardTime,
+    /// As above.
+    pub pool_threads: usize,
+    /// What a limit of processor time did.
+    pub throttled: Throttled,
     /// Requests that had to wait.
     pub delayed: HashMap<String, Vec<Delayed>>,
     /// How long channels had something on its way.
@@ -195,7 +214,20 @@ impl Slice {
             let before = earlier.busy.get(channel).copied()?;
             Some((channel.clone(), busy.saturating_sub(before)))
         });
+        let of_pool =
+            later.pool.iter().map(|(thread, time)| time.since(earlier.pool.get(thread).copied().unwrap_or_default()));
+        let of_pool: Vec<ShardTime> = of_pool.filter(|time| *time != ShardTime::default()).collect();
+        let (now, before) = (later.throttled, earlier.throttled);
         Slice {
+            pool: ShardTime {
+                ran: of_pool.iter().map(|time| time.ran).sum(),
+                waited: of_pool.iter().map(|time| time.waited).sum(),
+            },
+            pool_threads: of_pool.len(),
+            throttled: Throttled {
+                times: now.times.saturating_sub(before.times),
+                time: now.time.saturating_sub(before.time),
+            },
             passed: change.passed,
             rows: busiest(&change.rows),
             shards: later.shards.iter().zip(&earlier.shards).map(|(now, before)| now.since(*before)).collect(),

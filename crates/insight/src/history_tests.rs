@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use server::admin::{
-    Authentication, CountersRow, CountersView, Counts, Delayed, Events, LimitOf, Multichannel, Protection, Scope,
-    SessionView, UsedUp,
+    Authentication, BreakView, CacheKind, CountersRow, CountersView, Counts, Delayed, Events, LimitOf, Multichannel,
+    Protection, Rate, Scope, SessionView, ShareRates, ShareView, UsedUp,
 };
 
-use crate::why::{About, Shard};
-use crate::{History, Look, Minute, Now, ShardTime};
+use crate::why::{About, Cores, Shard};
+use crate::{History, Look, Minute, Now, ShardTime, Throttled};
 
 fn look(seconds: u64, rows: &[(Scope, u64)]) -> Look {
     let row = |(scope, number): &(Scope, u64)| CountersRow {
@@ -24,6 +24,8 @@ fn look(seconds: u64, rows: &[(Scope, u64)]) -> Look {
             rows: rows.iter().map(row).collect(),
         },
         shards: vec![ShardTime { ran: Duration::from_secs(seconds / 2), waited: Duration::ZERO }],
+        pool: HashMap::new(),
+        throttled: Throttled::default(),
         delayed: HashMap::new(),
         busy: HashMap::new(),
         breaks: Vec::new(),
@@ -143,6 +145,66 @@ fn a_share_is_throttled_since_the_last_slice_without_waiting() {
     assert_eq!(history.throttled_for("media", &quiet), None);
     let again = throttled(look(45, &[]), 9);
     assert_eq!(history.throttled_for("media", &again), Some(Duration::from_secs(5)));
+}
+
+#[test]
+fn threads_that_came_and_went_are_counted_with_what_they_did_between_two_looks() {
+    let time = |ran, waited| ShardTime { ran: Duration::from_secs(ran), waited: Duration::from_secs(waited) };
+    let of = |seconds, pool: &[(u64, ShardTime)], times| Look {
+        pool: pool.iter().copied().collect(),
+        throttled: Throttled { times, time: Duration::from_secs(times) },
+        ..look(seconds, &[(share("media"), seconds)])
+    };
+    let mut history = History::default();
+    history.add(of(0, &[(1, time(5, 5)), (2, time(9, 9)), (3, time(1, 0))], 7));
+    let slices = history.up_to(&of(10, &[(1, time(6, 8)), (3, time(1, 0)), (4, time(2, 1))], 9));
+    let cores = Minute::of(slices, Now::default()).evidence(&About::Share("media".to_owned())).cores;
+    let known =
+        Cores { passed: 10.0, pool_ran: 3.0, pool_waited: 4.0, pool_threads: 2, throttled_times: 2, throttled: 2.0 };
+    assert_eq!(cores, known);
+}
+
+#[test]
+fn who_held_a_lease_until_a_while_ago_does_no_more_and_a_limit_of_then_is_not_waited_for_now() {
+    let holder = |open| BreakView {
+        open,
+        session: 1,
+        user: "bob".to_owned(),
+        peer: String::new(),
+        share: "media".to_owned(),
+        path: "file".to_owned(),
+        kind: CacheKind::Lease,
+        waiting: 1,
+        told_ago: Duration::from_secs(open),
+    };
+    let of = |seconds, breaks: &[u64], requests| {
+        let breaks = breaks.iter().map(|open| holder(*open)).collect();
+        throttled(Look { breaks, ..look(seconds, &[(share("media"), seconds)]) }, requests)
+    };
+    let mut history = History::default();
+    for one in [of(0, &[], 0), of(10, &[20, 30], 5), of(20, &[30], 5), of(30, &[], 5)] {
+        history.add(one);
+    }
+    let view = ShareView {
+        name: "media".to_owned(),
+        account: "local".to_owned(),
+        seal_required: false,
+        rates: ShareRates::default(),
+        account_rate: Rate::default(),
+        credits: 0,
+        waits: None,
+        delayed: Vec::new(),
+    };
+    let minute = |last: &Look| {
+        Minute::of(history.up_to(last), Now { shares: vec![view.clone()], ..Now::default() })
+            .evidence(&About::Share("media".to_owned()))
+    };
+    let evidence = minute(&of(35, &[40], 5));
+    let seen: Vec<_> =
+        evidence.breaks.iter().map(|one| (one.view.open, one.seen_ago.map(|ago| ago.as_secs()))).collect();
+    assert_eq!(seen, [(40, None), (30, Some(15)), (20, Some(25))]);
+    assert_eq!((evidence.shares[0].delayed.len(), evidence.shares[0].delayed_lately.len()), (1, 0));
+    assert_eq!(minute(&of(35, &[], 9)).shares[0].delayed_lately[0].requests, 4);
 }
 
 #[test]

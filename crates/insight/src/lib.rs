@@ -30,6 +30,6 @@ pub mod why;
 
 pub use change::Change;
 pub use figures::{Figures, WaitedFor};
-pub use history::{ChannelName, History, KEPT, LOOK_EVERY, Look, ShardTime, Slice};
+pub use history::{ChannelName, History, KEPT, LOOK_EVERY, Look, ShardTime, Slice, Throttled};
 pub use latency::{Latencies, USEFUL_WORK};
 pub use minute::{Minute, Now};

@@ -3,16 +3,20 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
-use server::admin::{BreakView, Counts, Delayed, InterfaceView, SessionView, ShareView};
+use server::admin::{Counts, Delayed, InterfaceView, SessionView, ShareView};
 
 use crate::history::{ChannelName, ShardTime, Slice};
-use crate::why::{About, ChannelFacts, Evidence, Neighbour, Path, Plan, SessionFacts, Shard, ShareFacts, TimeOfDay};
+use crate::why::{
+    About, ChannelFacts, Cores, Evidence, Holder, Neighbour, Path, Plan, SessionFacts, Shard, ShareFacts, TimeOfDay,
+};
 
 /// Sessions, and others, that are looked at: those that do most.
 const SESSIONS_MAX: usize = 256;
 const NEIGHBOURS_MAX: usize = 256;
 /// A slice counts as one in which requests came where it has at least this part of what the busiest one has.
 const ACTIVE_PART: u64 = 10;
+/// What happened within this time, or in the slice in which it begins, happens now.
+const LATELY: Duration = Duration::from_secs(10);
 
 /// The server as it is just now.
 #[derive(Clone, Debug, Default)]
@@ -92,7 +96,7 @@ impl Minute {
             About::Session { id, .. } => self.shares_of(*id).contains(&share.name),
         };
         let shares: Vec<ShareFacts> = self.now.shares.iter().filter(is_meant).map(|share| self.share(share)).collect();
-        let is_of = |one: &&BreakView| shares.iter().any(|share| share.view.name == one.share);
+        let is_of = |one: &Holder| shares.iter().any(|share| share.view.name == one.view.share);
         Evidence {
             about: about.clone(),
             covers,
@@ -100,10 +104,11 @@ impl Minute {
             ends: self.now.time.unwrap_or(TimeOfDay(0)),
             counts: self.counts_of(about),
             neighbours: self.neighbours(about),
-            breaks: self.breaks().filter(is_of).cloned().collect(),
+            breaks: self.breaks().into_iter().filter(is_of).collect(),
             sessions: self.sessions(about),
             interfaces: self.now.interfaces.clone(),
             shards: self.shards(about),
+            cores: self.cores(about),
             protection: self.now.protection.clone(),
             shares,
         }
@@ -131,22 +136,35 @@ impl Minute {
     }
 
     fn share(&self, view: &ShareView) -> ShareFacts {
-        let mut delayed: Vec<Delayed> = Vec::new();
-        for more in self.slices.iter().filter_map(|slice| slice.delayed.get(&view.name)).flatten() {
-            match delayed.iter_mut().find(|known| known.by == more.by && known.used_up == more.used_up) {
-                Some(known) => known.requests += more.requests,
-                None => delayed.push(*more),
-            }
-        }
+        let delayed = delayed(&self.slices, &view.name);
+        let delayed_lately = self::delayed(self.latest(), &view.name);
         let throttled_for = self.now.throttled_for.get(&view.name).copied();
         let plan = self.now.plans.get(&view.name).copied().unwrap_or_default();
-        ShareFacts { view: view.clone(), delayed, throttled_for, plan }
+        ShareFacts { view: view.clone(), delayed, delayed_lately, throttled_for, plan }
+    }
+
+    /// The slices of the last moments.
+    fn latest(&self) -> &[Slice] {
+        let mut covers = Duration::ZERO;
+        let is_earlier = |slice: &Slice| {
+            let is_earlier = covers >= LATELY;
+            covers += slice.passed;
+            is_earlier
+        };
+        let begin = self.slices.iter().rev().position(is_earlier).map_or(0, |count| self.slices.len() - count);
+        &self.slices[begin..]
     }
 
     /// Each holder once, as it was seen last.
-    fn breaks(&self) -> impl Iterator<Item = &BreakView> {
-        let mut seen = HashSet::new();
-        self.slices.iter().rev().flat_map(|slice| &slice.breaks).filter(move |one| seen.insert(one.open))
+    fn breaks(&self) -> Vec<Holder> {
+        let (mut seen, mut ago, mut holders) = (HashSet::new(), Duration::ZERO, Vec::new());
+        for slice in self.slices.iter().rev() {
+            let seen_ago = (!ago.is_zero()).then_some(ago);
+            let new = slice.breaks.iter().filter(|one| seen.insert(one.open));
+            holders.extend(new.map(|view| Holder { view: view.clone(), seen_ago }));
+            ago += slice.passed;
+        }
+        holders
     }
 
     fn neighbours(&self, about: &About) -> Vec<Neighbour> {
@@ -197,10 +215,28 @@ impl Minute {
         if passed > 0.0 { busy / passed } else { 0.0 }
     }
 
+    /// What the other threads had of the cores while requests came.
+    fn cores(&self, about: &About) -> Cores {
+        let active = self.with_requests(about);
+        let sum = |of: fn(&Slice) -> Duration| active.iter().map(|slice| of(slice).as_secs_f64()).sum::<f64>();
+        Cores {
+            passed: sum(|slice| slice.passed),
+            pool_ran: sum(|slice| slice.pool.ran),
+            pool_waited: sum(|slice| slice.pool.waited),
+            pool_threads: active.iter().map(|slice| slice.pool_threads).max().unwrap_or(0),
+            throttled_times: active.iter().map(|slice| slice.throttled.times).sum(),
+            throttled: sum(|slice| slice.throttled.time),
+        }
+    }
+
+    /// The slices in which requests of somebody came.
+    fn with_requests(&self, about: &About) -> Vec<&Slice> {
+        self.slices.iter().filter(|slice| slice.rows.keys().any(|who| is_same(who, about))).collect()
+    }
+
     /// What each shard did while requests came.
     fn shards(&self, about: &About) -> Vec<Shard> {
-        let has_some = |slice: &&Slice| slice.rows.keys().any(|who| is_same(who, about));
-        let active: Vec<&Slice> = self.slices.iter().filter(has_some).collect();
+        let active = self.with_requests(about);
         let passed: f64 = active.iter().map(|slice| slice.passed.as_secs_f64()).sum();
         let count = active.iter().map(|slice| slice.shards.len()).max().unwrap_or(0);
         let of = |shard: usize, part: fn(&ShardTime) -> Duration| -> f64 {
@@ -212,6 +248,18 @@ impl Minute {
             (0..count).map(|number| Shard { ran: of(number, |time| time.ran), waited: of(number, |time| time.waited) });
         shards.collect()
     }
+}
+
+/// Requests of a share that had to wait in these slices, by which limit.
+fn delayed(slices: &[Slice], share: &str) -> Vec<Delayed> {
+    let mut delayed: Vec<Delayed> = Vec::new();
+    for more in slices.iter().filter_map(|slice| slice.delayed.get(share)).flatten() {
+        match delayed.iter_mut().find(|known| known.by == more.by && known.used_up == more.used_up) {
+            Some(known) => known.requests += more.requests,
+            None => delayed.push(*more),
+        }
+    }
+    delayed
 }
 
 /// A session is the same whoever it was signed in as.

@@ -94,6 +94,9 @@ fn measure(server: &Server, shares: usize) -> Result<(), std::fmt::Error> {
             memory: admin.memory(),
             log: LogLoss::default(),
             audit: admin.audit(),
+            catalog_is_damaged: false,
+            locked_users: 0,
+            data_available: None,
             shares: (0..shares)
                 .map(|number| ObservedShare { name: share_name(number), ..Default::default() })
                 .collect(),

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::{Error, ShareGauges};
+use control::{Error, ServerHealth, ShareGauges};
 use insight::exposition::Sender;
 use jiff::Timestamp;
 use server::admin::Admin;
@@ -13,6 +13,9 @@ use web::{Collector, Metrics, Push, Source};
 
 use crate::listening::not_listening;
 use crate::log::Log;
+
+/// What is known of the shares without asking anybody, and how the server is.
+pub(crate) type Shares = (ShareGauges, ServerHealth);
 
 /// Listens, where that is wanted.
 pub(crate) fn listen(address: Option<SocketAddr>) -> Result<Option<Metrics>, Error> {
@@ -25,7 +28,7 @@ pub(crate) fn listen(address: Option<SocketAddr>) -> Result<Option<Metrics>, Err
 }
 
 /// The server that they are about serves.
-pub(crate) fn serve(metrics: &Metrics, admin: Arc<dyn Admin>, shares: ShareGauges, since: Timestamp, log: &Log) {
+pub(crate) fn serve(metrics: &Metrics, admin: Arc<dyn Admin>, shares: Shares, since: Timestamp, log: &Log) {
     metrics.serve(source(admin, shares, since, log));
 }
 
@@ -33,7 +36,7 @@ pub(crate) fn serve(metrics: &Metrics, admin: Arc<dyn Admin>, shares: ShareGauge
 pub(crate) fn push(
     (collector, seconds): (&Collector, u16),
     admin: Arc<dyn Admin>,
-    shares: ShareGauges,
+    shares: Shares,
     (since, server_guid): (Timestamp, [u8; 16]),
     log: &Log,
 ) -> std::io::Result<Push> {
@@ -51,11 +54,12 @@ fn guid(bytes: [u8; 16]) -> String {
     parts.map(hex).join("-")
 }
 
-fn source(admin: Arc<dyn Admin>, shares: ShareGauges, since: Timestamp, log: &Log) -> Source {
+fn source(admin: Arc<dyn Admin>, (shares, health): Shares, since: Timestamp, log: &Log) -> Source {
     let loss = log.loss();
     Source {
         admin,
         shares,
+        health,
         log: Box::new(move || loss.so_far()),
         version: env!("CARGO_PKG_VERSION"),
         since: Duration::from_millis(since.as_millisecond().try_into().unwrap_or(0)),

@@ -211,13 +211,17 @@ fn time(seconds: i64) -> String {
 /// A line for each number of each series, since anything is known.
 fn text(query: &Query, series: &[Series], first: Option<i64>) -> String {
     let Some(first) = first else { return "nothing was kept of this time\n".to_owned() };
+    let mut rows = 0;
     let mut table = crate::table::Table::new(["TIMESTAMP", "NAME", "OF", "VALUE"]);
     for series in series {
         let of: Vec<_> = series.of.iter().map(|(dimension, value)| format!("{}={value}", dimension.name())).collect();
-        for (begin, number) in series.points.iter().filter(|(begin, _)| *begin >= first) {
-            let number = number.map(|number| format!("{}", (number * 1e3).round() / 1e3)).unwrap_or_default();
+        // Of an interval in which nothing was done there is no average.
+        let known = series.points.iter().filter(|(begin, _)| *begin >= first);
+        for (begin, number) in known.filter_map(|(begin, number)| Some((begin, (*number)?))) {
+            let number = format!("{}", (number * 1e3).round() / 1e3);
             table.row([time(*begin), query.metric.definition().name.to_owned(), of.join(" "), number]);
+            rows += 1;
         }
     }
-    table.text()
+    if rows == 0 { "nothing of this was done in this time\n".to_owned() } else { table.text() }
 }

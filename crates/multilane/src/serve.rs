@@ -93,6 +93,7 @@ pub(crate) fn run(path: &Path, arguments: &Serve, told: &Told, output: Output) -
     let server = start(&folder, &sockets, arguments, (&configuration, &audit_log))?;
     drop(sockets);
     let (folders, gauges, known) = (control.folders(), control.gauges(), control.catalog());
+    let of_metrics = (gauges.clone(), control.server_health());
     let control = Arc::new(parking_lot::Mutex::new(control));
     let listen = server.addresses().to_vec();
     let observer = Observer::start(server.admin(), known.clone())
@@ -123,12 +124,12 @@ pub(crate) fn run(path: &Path, arguments: &Serve, told: &Told, output: Output) -
         error!(name: "catalog_not_read", error = %cause, "the catalog was not read again");
     }
     if let Some(metrics) = &metrics {
-        exposition::serve(metrics, server.admin(), gauges.clone(), since, &log);
+        exposition::serve(metrics, server.admin(), of_metrics.clone(), since, &log);
     }
     let collector = arguments.otlp.as_ref().map(|collector| (collector, arguments.otlp_every));
     let push = collector
         .map(|to| {
-            exposition::push(to, server.admin(), gauges.clone(), (since, configuration.settings.server_guid), &log)
+            exposition::push(to, server.admin(), of_metrics.clone(), (since, configuration.settings.server_guid), &log)
         })
         .transpose();
     let push = push.map_err(|cause| unable("start a thread to send metrics", &cause))?;

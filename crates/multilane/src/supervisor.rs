@@ -20,6 +20,7 @@ use server::admin::Admin;
 use tracing::{error, info, warn};
 
 use crate::table::printable;
+use crate::why;
 
 /// How often shards are asked where nobody has a watchdog, and where it waits for next to nothing.
 const ASKED_EVERY: Duration = Duration::from_secs(10);
@@ -94,7 +95,11 @@ impl Supervisor {
         let every = watchdog.map_or(ASKED_EVERY, |watchdog| (watchdog / ASKED_TIMES).max(ASKED_EVERY_MIN));
         let (goes_on, end) = channel();
         let supervisor = self.clone();
-        let silent = move |patience| admin.silent_shards(patience);
+        let silent = move |patience| {
+            let before = why::shards_now();
+            let shards = admin.silent_shards(patience);
+            Silent { lacks_core: before.had_no_core(&shards), shards }
+        };
         let alive = move |states: &[NotifyState<'_>]| {
             if watchdog.is_some() || !matches!(states, [NotifyState::Watchdog]) {
                 supervisor.say(states);
@@ -125,18 +130,20 @@ impl Supervisor {
     }
 }
 
+/// The shards that did not answer.
+struct Silent {
+    shards: Vec<usize>,
+    /// They had work, and no core to do it on: that is nobody's fault here.
+    lacks_core: bool,
+}
+
 /// Asks the shards `every` so often until `end`, and calls `alive` where all have answered within that time.
-fn ask(
-    every: Duration,
-    end: &Receiver<()>,
-    silent: impl Fn(Duration) -> Vec<usize>,
-    alive: impl Fn(&[NotifyState<'_>]),
-) {
+fn ask(every: Duration, end: &Receiver<()>, silent: impl Fn(Duration) -> Silent, alive: impl Fn(&[NotifyState<'_>])) {
     let mut hanging = Vec::new();
     loop {
         let began = Instant::now();
         let silent = silent(every);
-        if silent.is_empty() {
+        if silent.shards.is_empty() {
             if !hanging.is_empty() {
                 info!(name: "shards_answer", "all shards answer again");
                 alive(&[NotifyState::Status("All shards answer again.")]);
@@ -145,12 +152,19 @@ fn ask(
         } else if end.try_recv() == Err(TryRecvError::Disconnected) {
             // They end with the server.
             return;
-        } else if silent != hanging {
-            let shards = silent.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
-            error!(name: "shards_hang", shards, "shards do not answer: their clients wait; please report it");
+        } else if silent.shards != hanging {
+            let shards = silent.shards.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+            match silent.lacks_core {
+                true => {
+                    error!(name: "shards_hang", shards, reason = "no core", "shards do not answer, for the machine has no time for them: their clients wait")
+                }
+                false => {
+                    error!(name: "shards_hang", shards, reason = "unknown", "shards do not answer: their clients wait; please report it")
+                }
+            }
             alive(&[NotifyState::Status(&format!("Shards do not answer: {shards}."))]);
         }
-        hanging = silent;
+        hanging = silent.shards;
         if end.recv_timeout(every.saturating_sub(began.elapsed())) != Err(RecvTimeoutError::Timeout) {
             return;
         }
@@ -214,7 +228,7 @@ mod tests {
         let (goes_on, end) = channel();
         let goes_on = Cell::new(Some(goes_on));
         let silent = |_| {
-            let silent = rounds[round.get()].clone();
+            let silent = Silent { shards: rounds[round.get()].clone(), lacks_core: false };
             round.set(round.get() + 1);
             if round.get() == rounds.len() {
                 drop(goes_on.take());

@@ -1,10 +1,10 @@
 //! The server that is told of, from its start to its end.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::{ShareGauges, ShareReading};
+use control::{ServerHealth, ShareGauges, ShareReading};
 use insight::exposition::{LogLoss, Observed, ObservedLimits, ObservedShare, ObservedSpace};
 use parking_lot::Mutex;
 use server::admin::{Admin, StoreWait};
@@ -20,6 +20,8 @@ pub struct Source {
     pub admin: Arc<dyn Admin>,
     /// Its shares.
     pub shares: ShareGauges,
+    /// What may be wrong with it.
+    pub health: ServerHealth,
     /// What the log does not have.
     pub log: Box<dyn Fn() -> LogLoss + Send + Sync>,
     /// The program's version.
@@ -81,7 +83,13 @@ impl Source {
         let served = self.admin.shares().into_iter();
         let waits: HashMap<String, StoreWait> = served.filter_map(|share| Some((share.name, share.waits?))).collect();
         let shares = self.shares.read().into_iter().map(observed);
-        let shares = shares.map(|share| ObservedShare { waits: waits.get(&share.name).copied(), ..share }).collect();
+        let problems = self.health.problems(&*self.admin).into_iter();
+        let faulty: HashSet<String> = problems.filter(|one| one.served).map(|one| one.share).collect();
+        let shares = shares.map(|share| ObservedShare {
+            waits: waits.get(&share.name).copied(),
+            is_faulty: faulty.contains(&share.name),
+            ..share
+        });
         Observed {
             version: self.version,
             since: self.since,
@@ -93,7 +101,10 @@ impl Source {
             memory: self.admin.memory(),
             log: (self.log)(),
             audit: self.admin.audit(),
-            shares,
+            catalog_is_damaged: self.health.catalog_is_damaged(),
+            locked_users: self.admin.locked_users().len(),
+            data_available: self.health.data_available_bytes(),
+            shares: shares.collect(),
         }
     }
 }
@@ -113,6 +124,7 @@ fn observed(share: ShareReading) -> ObservedShare {
     ObservedShare {
         name: share.share,
         is_served: share.is_served,
+        is_faulty: false,
         limits,
         used: share.used,
         waits: None,

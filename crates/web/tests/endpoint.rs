@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use control::ShareGauges;
+use control::{ServerHealth, ShareGauges};
 use insight::exposition::LogLoss;
 use web::{Metrics, Source};
 
@@ -24,6 +24,7 @@ fn serving(metrics: &Metrics, fake: &Arc<Fake>) {
     metrics.serve(Source {
         admin: Arc::clone(fake) as Arc<_>,
         shares: ShareGauges::default(),
+        health: ServerHealth::default(),
         log: Box::new(LogLoss::default),
         version: "1.2.3",
         since: Duration::from_secs(1_764_435_121),

@@ -156,6 +156,7 @@ impl Admin for Remembering {
             requests: 3,
             signing: "AES-GMAC".to_owned(),
             outstanding: 1,
+            together_most: 1,
             connected_seconds: 4,
         };
         let session = SessionView {

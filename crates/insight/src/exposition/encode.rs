@@ -57,6 +57,12 @@ impl Samples {
         out.one(&family::SILENT_SHARDS, number(self.server.silent_shards as u64))?;
         out.one(&family::MEMORY_USED, number(memory.used_bytes))?;
         out.one(&family::MEMORY_ALLOWED, number(memory.allowed_bytes))?;
+        match self.server.data_available {
+            Some(bytes) => out.one(&family::DATA_AVAILABLE, number(bytes))?,
+            None => _ = out.family(&family::DATA_AVAILABLE)?,
+        }
+        out.one(&family::CATALOG_DAMAGED, number(self.server.catalog_is_damaged.into()))?;
+        out.one(&family::LOCKED_USERS, number(self.server.locked_users as u64))?;
         out.one(&family::LOG_LINES_LEFT_OUT, number(log.left_out))?;
         out.one(&family::LOG_LINES_LOST, number(log.lost))?;
         out.one(&family::AUDIT_WRITTEN, number(audit.written))?;
@@ -137,6 +143,7 @@ impl Samples {
         });
         out.all(&family::THROTTLED, throttled)?;
         self.of_known(out, &family::SERVED, |share| Some(share.is_served.into()))?;
+        self.of_known(out, &family::FAULTY, |share| Some(share.is_faulty.into()))?;
         let waits = |share: &ObservedShare| share.waits.unwrap_or(StoreWait { count: 0, longest: Duration::ZERO });
         self.of_known(out, &family::STORE_WAITING, |share| Some(waits(share).count as u64))?;
         let longest = self.known().map(|(name, share)| ([("share", name)], waits(share).longest.as_secs_f64()));

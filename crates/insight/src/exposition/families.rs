@@ -72,6 +72,9 @@ pub const FAMILIES: &[Family] = &[
     SILENT_SHARDS,
     MEMORY_USED,
     MEMORY_ALLOWED,
+    DATA_AVAILABLE,
+    CATALOG_DAMAGED,
+    LOCKED_USERS,
     LOG_LINES_LEFT_OUT,
     LOG_LINES_LOST,
     AUDIT_WRITTEN,
@@ -92,6 +95,7 @@ pub const FAMILIES: &[Family] = &[
     SENT,
     THROTTLED,
     SERVED,
+    FAULTY,
     STORE_WAITING,
     STORE_WAIT,
     LIMIT_IOPS,
@@ -122,6 +126,12 @@ pub(super) const MEMORY_USED: Family =
     gauge("memory_used", &[], "Memory that clients make the server hold, as it is charged.").in_unit(Unit::Bytes);
 pub(super) const MEMORY_ALLOWED: Family =
     gauge("memory_allowed", &[], "Memory that clients may make the server hold.").in_unit(Unit::Bytes);
+pub(super) const DATA_AVAILABLE: Family =
+    gauge("data_available", &[], "What may still be written to the file system of the data folder.")
+        .in_unit(Unit::Bytes);
+pub(super) const CATALOG_DAMAGED: Family =
+    gauge("catalog_damaged", &[], "Whether the catalog's file is damaged: 1 where the last look found that.");
+pub(super) const LOCKED_USERS: Family = gauge("locked_users", &[], "Users that wrong passwords have locked.");
 pub(super) const LOG_LINES_LEFT_OUT: Family =
     counter("log_lines_left_out", &[], "Lines that the log left out because there were too many of one kind.");
 pub(super) const LOG_LINES_LOST: Family =
@@ -188,6 +198,11 @@ pub(super) const STORE_WAIT: Family =
     gauge("share_store_longest_wait", SHARE, "How long the first of them has waited.").in_unit(Unit::Seconds);
 pub(super) const SERVED: Family =
     gauge("share_served", SHARE, "Whether clients can connect to the share: 1 where they can.");
+pub(super) const FAULTY: Family = gauge(
+    "share_faulty",
+    SHARE,
+    "Whether something is wrong with the share, though clients can connect to it: 1 where it is.",
+);
 pub(super) const LIMIT_IOPS: Family =
     gauge("share_limit_iops", SHARE, "Requests a second that the share is provisioned with or limited to.");
 pub(super) const BURST_IOPS: Family =

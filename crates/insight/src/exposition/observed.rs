@@ -27,6 +27,12 @@ pub struct Observed {
     pub log: LogLoss,
     /// What has become of what was to be audited.
     pub audit: AuditCounts,
+    /// The last look at the catalog's file found something wrong.
+    pub catalog_is_damaged: bool,
+    /// Users that wrong passwords have locked.
+    pub locked_users: usize,
+    /// Bytes that may still be written to the file system of the data folder, where that is known.
+    pub data_available: Option<u64>,
     /// The shares of its configuration.
     pub shares: Vec<ObservedShare>,
 }
@@ -47,6 +53,8 @@ pub struct ObservedShare {
     pub name: String,
     /// Whether clients can connect to it.
     pub is_served: bool,
+    /// It is served, and something is wrong with it.
+    pub is_faulty: bool,
     /// What it is limited to.
     pub limits: ObservedLimits,
     /// How its requests have met that.

@@ -95,6 +95,9 @@ fn observed(rows: Vec<CountersRow>, shares: Vec<ObservedShare>) -> Arc<Observed>
         memory: MemoryUse { used_bytes: 1 << 20, allowed_bytes: 1 << 30 },
         log: LogLoss { left_out: 8, lost: 9 },
         audit: AuditCounts { written: 20, lost: 5, lost_refused: 3 },
+        catalog_is_damaged: true,
+        locked_users: 4,
+        data_available: Some(6 << 30),
         shares,
     })
 }
@@ -141,6 +144,7 @@ fn full() -> Arc<Observed> {
         ObservedShare {
             name: "media".to_owned(),
             is_served: true,
+            is_faulty: true,
             limits,
             used,
             space,

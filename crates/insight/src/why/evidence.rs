@@ -39,13 +39,41 @@ pub struct Evidence {
     /// The session, or those that are connected to the share, busy ones alone.
     pub sessions: Vec<SessionFacts>,
     /// Who keeps others waiting on these shares, or did.
-    pub breaks: Vec<BreakView>,
+    pub breaks: Vec<Holder>,
     /// What clients are told of the server's addresses.
     pub interfaces: Vec<InterfaceView>,
     /// What each shard did of the active time; empty where that is not known.
     pub shards: Vec<Shard>,
+    /// What the other threads had of the cores meanwhile.
+    pub cores: Cores,
     /// Nanoseconds that signing or sealing a byte takes, by the algorithm's name.
     pub protection: BTreeMap<String, f64>,
+}
+
+/// Who keeps others waiting, or did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// As it was seen last.
+    pub view: BreakView,
+    /// How long ago that was, of one that does no more.
+    pub seen_ago: Option<Duration>,
+}
+
+/// What the threads that wait for stores had of the cores, in the time in which requests came.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cores {
+    /// That time, in seconds.
+    pub passed: f64,
+    /// Seconds in which they ran, all together,
+    pub pool_ran: f64,
+    /// and in which they would have, and waited for a core.
+    pub pool_waited: f64,
+    /// The most of them that did something between two looks.
+    pub pool_threads: usize,
+    /// How often a limit of processor time has stopped the server,
+    pub throttled_times: u64,
+    /// and for how many seconds, of all cores together.
+    pub throttled: f64,
 }
 
 /// What a shard did, as parts of the time.
@@ -80,6 +108,8 @@ pub struct ShareFacts {
     pub view: ShareView,
     /// Requests that had to wait, by which limit.
     pub delayed: Vec<Delayed>,
+    /// The same of the last ten to twenty seconds.
+    pub delayed_lately: Vec<Delayed>,
     /// For how long there have been such without a pause, as far as it was looked at.
     pub throttled_for: Option<Duration>,
     /// What it has by the catalog.

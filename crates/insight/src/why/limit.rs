@@ -10,7 +10,12 @@ use super::{Found, Kind, percent, quoted};
 
 pub(super) fn find(evidence: &Evidence, time: &Time) -> Option<Found> {
     let each = evidence.shares.iter().flat_map(|share| share.delayed.iter().map(move |delayed| (share, *delayed)));
-    match each.max_by_key(|(_, delayed)| delayed.requests) {
+    // What is waited for now comes before what was.
+    let lately = |share: &ShareFacts, of: &Delayed| {
+        let same = share.delayed_lately.iter().find(|one| one.by == of.by && one.used_up == of.used_up);
+        same.map_or(0, |one| one.requests)
+    };
+    match each.max_by_key(|(share, delayed)| (lately(share, delayed), delayed.requests)) {
         Some((share, delayed)) => Some(of_limit(evidence, time, share, delayed)),
         None => of_memory(time),
     }
@@ -37,9 +42,13 @@ fn of_limit(evidence: &Evidence, time: &Time, share: &ShareFacts, delayed: Delay
         UsedUp::Writes => ", by writing,",
     };
     let whose = whose(evidence, share, delayed.by);
-    let at_limit = match share.throttled_for {
-        Some(ago) => format!("{whose} has been at its limit of {limit}{way} since {}.", evidence.ends.before(ago)),
-        None => format!("{whose} is at its limit of {limit}{}.", way.trim_end_matches(',')),
+    let is_now = share.delayed_lately.iter().any(|one| one.by == delayed.by && one.used_up == delayed.used_up);
+    let at_limit = match (share.throttled_for, is_now) {
+        (Some(ago), true) => {
+            format!("{whose} has been at its limit of {limit}{way} since {}.", evidence.ends.before(ago))
+        }
+        (None, true) => format!("{whose} is at its limit of {limit}{}.", way.trim_end_matches(',')),
+        (_, false) => format!("{whose} was at its limit of {limit}{way} in this minute, and is not just now."),
     };
     let found = Found::new(kind, time.budget).says(at_limit).says(format!(
         "{} requests had to wait for it, and waiting is {} of the time that all requests took.",

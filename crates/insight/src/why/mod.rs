@@ -10,6 +10,7 @@ mod lease_holder;
 mod limit;
 mod listing;
 mod neighbour;
+mod no_core;
 mod one_at_a_time;
 mod one_channel;
 mod protection;
@@ -25,7 +26,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use evidence::{
-    About, ChannelFacts, Evidence, Neighbour, Path, Plan, ProvisionedBy, SessionFacts, Shard, ShareFacts, TimeOfDay,
+    About, ChannelFacts, Cores, Evidence, Holder, Neighbour, Path, Plan, ProvisionedBy, SessionFacts, Shard,
+    ShareFacts, TimeOfDay,
 };
 use time::Time;
 
@@ -52,12 +54,16 @@ pub enum Kind {
     LeaseHolder,
     /// The store takes long.
     SlowStore,
+    /// The machine has no time for the server's threads.
+    NoCore,
     /// A channel was lost, or its other end does not answer.
     ChannelLost,
     /// Everything goes over one channel where there could be several.
     OneChannel,
     /// A client sends small requests, and one at a time.
     OneAtATime,
+    /// A client sends small requests in bursts, and pauses between them.
+    InBursts,
     /// Signing or sealing takes the shards' time.
     Protection,
     /// Large folders are listed.
@@ -140,6 +146,7 @@ pub fn causes(evidence: &Evidence) -> Vec<Cause> {
         limit::find,
         lease_holder::find,
         slow_store::find,
+        no_core::find,
         channel_lost::find,
         one_channel::find,
         one_at_a_time::find,
@@ -150,7 +157,7 @@ pub fn causes(evidence: &Evidence) -> Vec<Cause> {
     let mut found: Vec<Found> = found.iter().filter_map(|find| find(evidence, &time)).collect();
     found.retain(|found| is_enough(found, total, evidence));
     // That the shards are busy says less than who has them busy.
-    let is_of_shards = |found: &Found| matches!(found.kind, Kind::Protection | Kind::Neighbour);
+    let is_of_shards = |found: &Found| matches!(found.kind, Kind::Protection | Kind::Neighbour | Kind::NoCore);
     if !found.iter().any(is_of_shards) {
         found.extend(shards::find(evidence, &time).filter(|found| is_enough(found, total, evidence)));
     }

@@ -12,8 +12,6 @@ const BUSY_MIN: f64 = 0.85;
 const REST_MIN: f64 = 0.001;
 /// All shards together are busy from this on.
 const ALL_BUSY: f64 = 0.8;
-/// Other programs have the cores where shards wait for one so much of the time.
-const WAITED_MIN: f64 = 0.2;
 
 pub(super) fn find(evidence: &Evidence, time: &Time) -> Option<Found> {
     let count = evidence.shards.len() as f64;
@@ -37,14 +35,11 @@ pub(super) fn find(evidence: &Evidence, time: &Time) -> Option<Found> {
         .shows("waited_for_a_core", waited)
         .shows("busiest_shard", busiest)
         .shows("in_line_us", each * 1e6);
-    Some(match (waited >= WAITED_MIN, busy >= ALL_BUSY) {
-        (true, _) => found
-            .says(format!("They wait for a core {} of the time: other programs have this machine's.", percent(waited)))
-            .mended_by("top   # which other programs compute here; fewer of them, or more cores, mend it"),
-        (false, true) => found.mended_by(
+    Some(match busy >= ALL_BUSY {
+        true => found.mended_by(
             "multilane top --once   # who does most; more cores, or `multilane share update SHARE --user-iops-max N`, mend it",
         ),
-        (false, false) => found.mended_by(
+        false => found.mended_by(
             "multilane account update ACCOUNT --multichannel on   # one client gets the other shards, too",
         ),
     })

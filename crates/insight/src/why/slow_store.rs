@@ -23,8 +23,8 @@ fn hangs(evidence: &Evidence, time: &Time) -> Option<Found> {
     Some(
         Found::new(Kind::SlowStore, time.store)
             .says(format!(
-                "The store of the share {share} does not answer: {} wait for it, the first for {} now.",
-                requests_of(waits.count),
+                "The store of the share {share} does not answer: {} for it, the first for {} now.",
+                requests_wait(waits.count),
                 said(waits.longest)
             ))
             .shows("waiting_requests", waits.count as f64)
@@ -35,8 +35,8 @@ fn hangs(evidence: &Evidence, time: &Time) -> Option<Found> {
     )
 }
 
-fn requests_of(count: usize) -> String {
-    if count == 1 { "one request".to_owned() } else { format!("{count} requests") }
+fn requests_wait(count: usize) -> String {
+    if count == 1 { "one request waits".to_owned() } else { format!("{count} requests wait") }
 }
 
 fn is_slow(evidence: &Evidence, time: &Time) -> Option<Found> {

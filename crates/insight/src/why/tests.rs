@@ -77,6 +77,7 @@ fn session(counts: &Counts) -> SessionFacts {
         requests: 0,
         signing: "AES-GMAC".to_owned(),
         outstanding: 0,
+        together_most: 1,
         connected_seconds: 100,
     };
     let view = SessionView {
@@ -121,10 +122,17 @@ fn evidence(all: &[Work]) -> Evidence {
         sessions: vec![session(&counts)],
         counts,
         neighbours: Vec::new(),
-        shares: vec![ShareFacts { view, delayed: Vec::new(), throttled_for: None, plan: Plan::default() }],
+        shares: vec![ShareFacts {
+            view,
+            delayed: Vec::new(),
+            delayed_lately: Vec::new(),
+            throttled_for: None,
+            plan: Plan::default(),
+        }],
         breaks: Vec::new(),
         interfaces: Vec::new(),
         shards: ran(&[0.3, 0.2]),
+        cores: Cores { passed: 60.0, pool_threads: 8, ..Cores::default() },
         protection: BTreeMap::from([("AES-GMAC".to_owned(), 0.2), ("AES-CMAC".to_owned(), 1.5)]),
     }
 }
@@ -157,6 +165,7 @@ fn limited(by: LimitOf, used_up: UsedUp, rates: ShareRates) -> Evidence {
     let share = &mut evidence.shares[0];
     share.view.rates = rates;
     share.delayed = vec![Delayed { by, used_up, requests: 50_000 }];
+    share.delayed_lately = share.delayed.clone();
     share.throttled_for = Some(Duration::from_secs(600));
     evidence
 }
@@ -254,6 +263,8 @@ fn a_store_that_does_not_answer_is_named_though_no_request_has_ended() {
     evidence.shares[0].view.waits = Some(StoreWait { count: 8, longest: Duration::from_secs(75) });
     let parts = ["The store of the share media does not answer: 8 requests wait for it, the first for 75.0 s now."];
     says(&evidence, Kind::SlowStore, &parts);
+    evidence.shares[0].view.waits = Some(StoreWait { count: 1, longest: Duration::from_secs(75) });
+    says(&evidence, Kind::SlowStore, &["does not answer: one request waits for it"]);
     evidence.shares[0].view.waits = Some(StoreWait { count: 1, longest: Duration::from_secs(2) });
     assert_eq!(causes(&evidence), [], "it may be slow once");
 }
@@ -261,7 +272,7 @@ fn a_store_that_does_not_answer_is_named_though_no_request_has_ended() {
 #[test]
 fn who_holds_a_lease_is_named_with_the_file_and_since_when() {
     let mut evidence = evidence(&[work(Api::Create, 20, 0.1)]);
-    evidence.breaks = vec![BreakView {
+    let view = BreakView {
         open: 7,
         session: 9,
         user: "bob".to_owned(),
@@ -271,12 +282,27 @@ fn who_holds_a_lease_is_named_with_the_file_and_since_when() {
         kind: CacheKind::Lease,
         waiting: 2,
         told_ago: Duration::from_secs(30),
-    }];
+    };
+    evidence.breaks = vec![Holder { view: view.clone(), seen_ago: None }];
     let parts =
         ["bob at 192.0.2.7:50001 holds a lease on \\films\\one.mkv", "at 10:01 UTC, 30.0 s ago", "close open 7"];
     says(&evidence, Kind::LeaseHolder, &parts);
-    let over = super::tests::evidence(&[Work { other_client: 35.0, ..work(Api::Create, 20, 35.1) }]);
+    let mut over = super::tests::evidence(&[Work { other_client: 35.0, ..work(Api::Create, 20, 35.1) }]);
     says(&over, Kind::LeaseHolder, &["other clients"]);
+    // What is over is told as that, and counted once.
+    over.breaks = vec![Holder { view: view.clone(), seen_ago: Some(Duration::from_secs(20)) }];
+    says(
+        &over,
+        Kind::LeaseHolder,
+        &[
+            "bob at 192.0.2.7:50001 held a lease on",
+            "told at 10:01 UTC to give it up, and had not 30.0 s later. That is over.",
+        ],
+    );
+    assert_eq!(Time::of(&over).other_client, 35.0);
+    // Who still holds one comes first.
+    over.breaks.push(Holder { view: BreakView { open: 8, waiting: 1, ..view }, seen_ago: None });
+    says(&over, Kind::LeaseHolder, &["has not", "close open 8"]);
 }
 
 #[test]
@@ -411,7 +437,60 @@ fn shards_without_time_are_named_where_nobody_in_particular_takes_it() {
     evidence.shards = ran(&[0.99, 0.02]);
     says(&evidence, Kind::Shards, &["--multichannel on"]);
     evidence.shards = vec![Shard { ran: 0.4, waited: 0.55 }];
-    says(&evidence, Kind::Shards, &["wait for a core 55 % of the time"]);
+    says(&evidence, Kind::NoCore, &["they waited 58 % for a core", "Other programs have the cores."]);
+}
+
+#[test]
+fn a_store_is_not_blamed_for_what_its_threads_wait_for_a_core() {
+    // Eight threads on a fast disk, with other programs on the cores: most of what is counted as the store's is theirs.
+    let mut evidence = evidence(&[Work { store: 240.0, ..work(Api::Read, 6_000, 243.0) }]);
+    evidence.cores = Cores { passed: 60.0, pool_ran: 20.0, pool_waited: 220.0, pool_threads: 8, ..Cores::default() };
+    says(
+        &evidence,
+        Kind::NoCore,
+        &["no time for the server", "waited 81 %", "91 % of the time", "Other programs have the cores.", "top "],
+    );
+    assert!(causes(&evidence).iter().all(|cause| cause.kind != Kind::SlowStore), "{:?}", causes(&evidence));
+    evidence.cores = Cores { throttled_times: 512, throttled: 41.0, ..evidence.cores };
+    says(
+        &evidence,
+        Kind::NoCore,
+        &["limit of processor time has stopped it 512 times, for 41.0 s in all", "CPUQuota="],
+    );
+    // A slow disk on a machine that has something to do, too, stays one.
+    evidence.cores = Cores { passed: 60.0, pool_ran: 2.0, pool_waited: 10.0, pool_threads: 8, ..Cores::default() };
+    says(&evidence, Kind::SlowStore, &["is slow"]);
+    // What other shares have the threads do is not this one's.
+    evidence.cores.pool_waited = 220.0;
+    let other = Work { store: 2_400.0, ..work(Api::Read, 60_000, 2_430.0) };
+    evidence.neighbours = vec![Neighbour { who: About::Share("other".to_owned()), counts: counts(&[other]) }];
+    evidence.cores.pool_threads = 64;
+    says(&evidence, Kind::SlowStore, &["is slow"]);
+}
+
+#[test]
+fn a_limit_that_is_waited_for_now_comes_before_one_that_was() {
+    let share = Rate { requests: Some(RequestRate::steady(1000)), mib: Some(50) };
+    let mut evidence = limited(LimitOf::Share, UsedUp::Requests, ShareRates { share, ..ShareRates::default() });
+    let now = Delayed { by: LimitOf::Share, used_up: UsedUp::Writes, requests: 300 };
+    evidence.shares[0].delayed.push(now);
+    evidence.shares[0].delayed_lately = vec![now];
+    says(&evidence, Kind::ThroughputLimit, &["has been at its limit of 50 MiB a second", "300 requests"]);
+    evidence.shares[0].delayed_lately.clear();
+    says(
+        &evidence,
+        Kind::IopsLimit,
+        &["was at its limit of 1000 requests a second in this minute, and is not just now."],
+    );
+}
+
+#[test]
+fn requests_that_come_many_at_once_are_no_client_with_one_at_a_time() {
+    let mut evidence = evidence(&[work(Api::Read, 180_000, 5.4)]);
+    evidence.sessions[0].channels[0].view.together_most = 3;
+    says(&evidence, Kind::OneAtATime, &["one request at a time"]);
+    evidence.sessions[0].channels[0].view.together_most = 32;
+    says(&evidence, Kind::InBursts, &["in bursts, up to 32 at once", "3000 a second on average"]);
 }
 
 #[test]

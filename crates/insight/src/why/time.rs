@@ -5,7 +5,7 @@ use std::time::Duration;
 use server::admin::{Api, Counts, Sum};
 
 use super::evidence::{ChannelFacts, Evidence, Path, SessionFacts, Shard};
-use super::neighbour;
+use super::{neighbour, no_core};
 
 /// The APIs whose time is a client's wait for something to be done. Those of the others wait for something to happen, or come once a session.
 pub(super) const COUNTED: [Api; 12] = [
@@ -54,6 +54,8 @@ pub(super) struct Time {
     pub(super) in_line: f64,
     /// On the way to clients, over channels that are full.
     pub(super) network: f64,
+    /// Waiting for a core.
+    pub(super) no_core: f64,
     /// Requests.
     pub(super) requests: f64,
 }
@@ -62,10 +64,16 @@ impl Time {
     pub(super) fn of(evidence: &Evidence) -> Self {
         let mut time = Time::in_server(&evidence.counts);
         let covers = evidence.covers;
+        // What is over is counted.
+        let awaited = evidence.breaks.iter().filter(|one| one.seen_ago.is_none()).map(|one| &one.view);
         time.other_client +=
-            evidence.breaks.iter().map(|one| one.waiting as f64 * one.told_ago.min(covers).as_secs_f64()).sum::<f64>();
+            awaited.map(|one| one.waiting as f64 * one.told_ago.min(covers).as_secs_f64()).sum::<f64>();
         let waits = evidence.shares.iter().filter_map(|share| share.view.waits);
         time.store += waits.map(|waits| waits.count as f64 * waits.longest.min(covers).as_secs_f64()).sum::<f64>();
+        let of_cores = no_core::of_cores(evidence, time.store, time.rest);
+        time.store -= of_cores.store;
+        time.rest -= of_cores.rest;
+        time.no_core = of_cores.store + of_cores.rest;
         let turn = neighbour::loudest(evidence).map_or(0.0, |loudest| loudest.turn);
         for session in &evidence.sessions {
             let in_line = in_line(session, turn);
@@ -102,13 +110,14 @@ impl Time {
             client: 0.0,
             in_line: 0.0,
             network: 0.0,
+            no_core: 0.0,
             requests,
         }
     }
 
     /// All of it.
     pub(super) fn total(&self) -> f64 {
-        self.server() + self.client + self.in_line + self.network
+        self.server() + self.client + self.in_line + self.network + self.no_core
     }
 
     fn server(&self) -> f64 {
@@ -127,8 +136,10 @@ pub(super) struct OneAtATime {
     pub(super) each: f64,
     /// Bytes of one.
     pub(super) bytes: f64,
-    /// How many are in flight, as far as it is known.
+    /// How many are in flight on average, as far as it is known,
     pub(super) in_flight: f64,
+    /// and the most that there were at once.
+    pub(super) together: u64,
 }
 
 /// Whether the client of a session sends small requests one at a time, by Little's law: as many are in flight as come in a second, times
@@ -152,7 +163,8 @@ pub(super) fn one_at_a_time(session: &SessionFacts) -> Option<OneAtATime> {
     let client = active - in_server.server();
     let is_meant = is_one && at_least <= ONE_AT_MOST && bytes <= SMALL_BYTES && client > 0.0;
     let in_flight = at_least.max(by_round_trip.min(1.0));
-    is_meant.then_some(OneAtATime { client, iops, each, bytes, in_flight })
+    let together = session.channels.iter().map(|channel| channel.view.together_most).max().unwrap_or(0);
+    is_meant.then_some(OneAtATime { client, iops, each, bytes, in_flight, together })
 }
 
 /// Seconds in which requests of a session stood in line outside of what is counted, in their sockets: as long as a neighbour's turn takes, each, and

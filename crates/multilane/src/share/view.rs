@@ -56,6 +56,9 @@ pub(crate) struct Shown {
     /// Whether clients can connect to it although there is a problem; not printed.
     #[serde(skip)]
     pub(crate) served: bool,
+    /// The problem is that its disk does not answer.
+    #[serde(skip)]
+    disk_hangs: bool,
 }
 
 /// A share's limits as `--json` prints them.
@@ -121,6 +124,7 @@ pub(crate) fn shown(share: ShareRecord, known: &Known) -> Shown {
         azure,
         provisioned: share.provisioned,
         served,
+        disk_hangs: told.is_some_and(Problem::is_disk_that_hangs),
     }
 }
 
@@ -145,7 +149,8 @@ impl Shown {
             (self.provisioned.is_some(), "provisioned"),
             (!self.limits().is_empty(), "limited"),
             (self.problem.is_some() && !self.served, "not served"),
-            (self.problem.is_some() && self.served, "folder unavailable"),
+            (self.problem.is_some() && self.served && self.disk_hangs, "disk does not answer"),
+            (self.problem.is_some() && self.served && !self.disk_hangs, "folder unavailable"),
         ];
         let set: Vec<&str> = flags.into_iter().filter_map(|(set, name)| set.then_some(name)).collect();
         set.join(",")

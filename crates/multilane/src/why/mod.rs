@@ -14,6 +14,7 @@ use crate::live::runs_nowhere;
 use crate::output::Output;
 use crate::table::printable;
 
+pub(crate) use machine::shards_now;
 pub(crate) use observer::Observer;
 
 /// How the connection between the server's and the client's end is doing. `None` where the system does not tell.

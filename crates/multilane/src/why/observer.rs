@@ -79,9 +79,12 @@ impl Observed {
         });
         let busy = busy.collect();
         let shares = self.admin.shares().into_iter().filter(|share| !share.delayed.is_empty());
+        let machine::Threads { shards, pool } = machine::threads();
         Look {
             counters,
-            shards: machine::shard_times(),
+            shards,
+            pool,
+            throttled: machine::throttled(),
             delayed: shares.map(|share| (share.name, share.delayed)).collect(),
             busy,
             breaks: self.admin.awaited_breaks(),

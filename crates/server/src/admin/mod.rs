@@ -79,6 +79,8 @@ pub struct ChannelView {
     pub signing: String,
     /// Requests that wait for something.
     pub outstanding: usize,
+    /// The most requests that it had at once in the last half minute to minute: that waited, or came together.
+    pub together_most: u64,
     /// Seconds since it became a channel of the session.
     pub connected_seconds: u64,
 }

@@ -72,7 +72,7 @@ impl Admin for Arc<Shared> {
     fn awaited_breaks(&self) -> Vec<BreakView> {
         let awaited = self.files.awaited_breaks(BREAKS_MAX);
         let each = awaited.iter().flat_map(|file| file.holders.iter().map(|holder| (holder, file.waiting)));
-        each.filter_map(|(holder, waiting)| view_break(self, holder, waiting)).collect()
+        each.filter_map(|(holder, waiting)| self.view_break(holder, waiting)).collect()
     }
 
     fn connections(&self) -> Vec<usize> {
@@ -128,6 +128,27 @@ impl Admin for Arc<Shared> {
 }
 
 impl Shared {
+    /// `None` where the holder is gone by now.
+    pub(crate) fn view_break(&self, unacknowledged: &Unacknowledged, waiting: usize) -> Option<BreakView> {
+        let holder = &unacknowledged.holder;
+        let open = self.open_of(holder.open, &holder.line)?;
+        let session = self.sessions.of(&holder.line);
+        let peer = session.as_ref().and_then(|session| Some(session.channels().first()?.peer.clone()));
+        let left = unacknowledged.until.saturating_duration_since(tokio::time::Instant::now().into_std());
+        let view = view_open(&open);
+        Some(BreakView {
+            open: view.id,
+            session: view.session,
+            user: view.user,
+            peer: peer.unwrap_or_default(),
+            share: view.share,
+            path: view.path,
+            kind: unacknowledged.kind,
+            waiting,
+            told_ago: ACKNOWLEDGE_WITHIN.saturating_sub(left),
+        })
+    }
+
     /// Has sessions and opens follow what is served now.
     pub(crate) fn follow_estate(self: &Arc<Self>) {
         let configuration = self.configuration.load_full();
@@ -196,6 +217,7 @@ fn view_channel(channel: &ChannelFacts, counts: &Counts) -> ChannelView {
         requests: counts.all_requests(),
         signing: signing_name(channel.signing).to_owned(),
         outstanding: channel.activity.outstanding.load(Ordering::Relaxed),
+        together_most: channel.activity.together.most(channel.accepted.elapsed().as_secs()),
         connected_seconds: channel.since.elapsed().as_secs(),
     }
 }
@@ -220,27 +242,6 @@ fn view_share(share: &Share, waits: &[Waiting]) -> ShareView {
         delayed: share.limit.delayed(),
         waits: store_waits::of_share(share, waits),
     }
-}
-
-/// `None` where the holder is gone by now.
-fn view_break(server: &Shared, unacknowledged: &Unacknowledged, waiting: usize) -> Option<BreakView> {
-    let holder = &unacknowledged.holder;
-    let open = server.open_of(holder.open, &holder.line)?;
-    let session = server.sessions.of(&holder.line);
-    let peer = session.as_ref().and_then(|session| Some(session.channels().first()?.peer.clone()));
-    let left = unacknowledged.until.saturating_duration_since(tokio::time::Instant::now().into_std());
-    let view = view_open(&open);
-    Some(BreakView {
-        open: view.id,
-        session: view.session,
-        user: view.user,
-        peer: peer.unwrap_or_default(),
-        share: view.share,
-        path: view.path,
-        kind: unacknowledged.kind,
-        waiting,
-        told_ago: ACKNOWLEDGE_WITHIN.saturating_sub(left),
-    })
 }
 
 fn view_interface(interface: &Interface) -> Option<InterfaceView> {

@@ -28,6 +28,7 @@ impl BreakWait {
         // It is tried once more after that.
         context.in_flight.note_done_here(LONG_REQUEST_COST as u64);
         context.in_flight.unless_cancelled(self.end()).await?;
+        self.silent.drain(..).for_each(|holder| breaks::tell_unanswered(context.server(), &holder));
         context.check_stays()?;
         Ok(self.pending_open.take())
     }

@@ -217,6 +217,11 @@ impl Connection {
         self.activity.seconds.store(since.as_secs(), Ordering::Relaxed);
     }
 
+    /// It had so many requests at once in the turn that is noted.
+    pub(crate) fn note_together(&self, requests: u64) {
+        self.activity.together.note(requests, self.activity.seconds.load(Ordering::Relaxed));
+    }
+
     /// What a stranger holds is to be within what strangers may hold: others make room where it is not.
     pub(crate) fn make_room(&self) {
         if let Some(stranger) = &*self.stranger.borrow() {

@@ -10,7 +10,9 @@ use wire::header::{Flags, Header, Route};
 use wire::ids::{Command, MessageId, SessionId, TreeId};
 
 use crate::state::break_notice::BreakNotice;
-use crate::state::caching::{Actor, Granted, LeaseId, NoticeKind, Notices, Operation};
+use crate::state::caching::{
+    ACKNOWLEDGE_WITHIN, Actor, CacheKind, Granted, LeaseId, NoticeKind, Notices, Operation, Unacknowledged,
+};
 use crate::state::counters::happened;
 use crate::state::durable::Farewell;
 use crate::state::files::FileEntry;
@@ -70,6 +72,21 @@ pub(crate) fn entry_of_changed(server: &Arc<Shared>, directory: Identity, by: Op
         let (_, notices) = file.contend("", nobody, Operation::ChangeOfEntry);
         send(server, &file, notices);
     }
+}
+
+/// Says in the log who has not answered in time, and has lost what it cached.
+pub(crate) fn tell_unanswered(server: &Shared, silent: &Unacknowledged) {
+    let Some(holder) = server.view_break(silent, 0) else { return };
+    let what = match holder.kind {
+        CacheKind::Oplock => "oplock",
+        CacheKind::Lease => "lease",
+    };
+    tracing::warn!(
+        name: "break_unanswered",
+        peer = holder.peer, session = holder.session, user = holder.user, share = holder.share, path = holder.path, what,
+        seconds = ACKNOWLEDGE_WITHIN.as_secs(),
+        "a client did not give up what it cached of a file, though told to: others waited for it, and it caches nothing of it any more"
+    );
 }
 
 /// Sends notices of one file.

@@ -68,6 +68,7 @@ pub(crate) mod share_rights;
 pub(crate) mod shared;
 pub(crate) mod store_waits;
 pub(crate) mod strangers;
+pub(crate) mod together;
 pub(crate) mod tree;
 pub(crate) mod unbegun;
 pub(crate) mod unsendable;

@@ -32,6 +32,7 @@ use crate::state::open_id::OpenId;
 use crate::state::placement::Placement;
 use crate::state::replayed::Replayed;
 use crate::state::session_link::{SessionLink, SessionState};
+use crate::state::together::Together;
 use crate::state::tree::Tree;
 use crate::state::user::User;
 use crate::state::walk::OpenPlace;
@@ -161,6 +162,8 @@ pub(crate) struct Activity {
     pub(crate) seconds: AtomicU64,
     /// Requests that wait for something.
     pub(crate) outstanding: AtomicUsize,
+    /// The most requests that there were at once, lately.
+    pub(crate) together: Together,
 }
 
 /// A session as one connection has it: the channel's own signing key, and its own nonces.

@@ -16,6 +16,7 @@ use wire::status::Status;
 use crate::Parting;
 use crate::admin::{Admin, CacheKind};
 use crate::state::configuration::Signing;
+use crate::tests::lines::Lines;
 use crate::tests::testing::{Answer, OTHER_USER, Peer, Terms, server};
 
 #[tokio::test]
@@ -210,6 +211,31 @@ async fn operators_see_who_keeps_others_waiting_and_since_when() {
         assert!(server.close_open(awaited.open));
         assert_eq!(other.receive().await.status(), Status::SUCCESS);
         assert_eq!(server.awaited_breaks(), []);
+    };
+    LocalSet::new().run_until(body).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_gives_up_nothing_until_the_limit_leaves_a_line() {
+    let body = async {
+        let server = server(Signing::Enabled);
+        let (mut holder, mut other) =
+            (Peer::sign_in(&server).await, Peer::sign_in_as(&server, of_another_user()).await);
+        assert_eq!(held(&leased(&mut holder, "file", &lease(KEY, ALL, None)).await).1, ALL);
+        let lines = Lines::default();
+        let _logged = tracing::subscriber::set_default(lines.clone());
+        let mut opening = other.create_message("file", &[], |request| {
+            request.desired_access = READ_DATA.into();
+            request.disposition = CreateDisposition::OPEN;
+        });
+        other.process(&mut opening).unwrap();
+        assert_eq!(other.receive().await.status(), Status::PENDING);
+        assert_eq!(lines.of("break_unanswered"), [String::new(); 0]);
+        assert_eq!(other.receive().await.status(), Status::SUCCESS);
+        let [line] = &lines.of("break_unanswered")[..] else { panic!("{:?}", lines.of("break_unanswered")) };
+        for part in ["path=\"file\"", "what=\"lease\"", "seconds=35", &format!("session={}", holder.session_id.0)] {
+            assert!(line.contains(part), "{part} in {line}");
+        }
     };
     LocalSet::new().run_until(body).await;
 }

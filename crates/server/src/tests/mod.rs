@@ -20,6 +20,7 @@ pub(crate) mod interrupted;
 pub(crate) mod kit;
 pub(crate) mod lease_tests;
 pub(crate) mod limit_tests;
+pub(crate) mod lines;
 pub(crate) mod link_tests;
 pub(crate) mod mac_tests;
 pub(crate) mod names_tests;

@@ -98,6 +98,9 @@ impl Endpoint {
         frame: Range<usize>,
         finding: Finding,
     ) -> Result<Option<Batch>, Disconnect> {
+        self.arrived.set(self.arrived.get() + 1);
+        let waiting = self.tasks() as u64 + 1;
+        self.together.set(self.together.get().max(self.arrived.get()).max(waiting));
         if let Some(long) = pipeline::process(&self.responder, inbox.frame(frame.clone()), finding)? {
             let unheld = self.unheld(inbox, frame, long);
             if !self.process_long(task, inbox, unheld)? {

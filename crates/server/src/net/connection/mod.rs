@@ -83,6 +83,9 @@ pub(crate) struct Endpoint {
     received: Cell<u64>,
     /// Something was received in its turn.
     has_received: Cell<bool>,
+    /// Requests since it received something, and the most that there were at once in its turn.
+    arrived: Cell<u64>,
+    together: Cell<u64>,
     /// Notifications that were taken from the mailbox and have not been queued yet.
     unopened: RefCell<VecDeque<Notification>>,
     deliveries: RefCell<Deliveries>,
@@ -110,6 +113,8 @@ impl Endpoint {
             patience: RefCell::new(patience),
             received: Cell::new(0),
             has_received: Cell::new(false),
+            arrived: Cell::new(0),
+            together: Cell::new(0),
             unopened: RefCell::default(),
             deliveries: RefCell::default(),
         })
@@ -197,6 +202,7 @@ impl Endpoint {
             let now = self.turn.clock().look();
             self.tally.count(now);
             self.note_activity(now.max(began));
+            self.note_together(self.together.take());
         }
     }
 
@@ -246,6 +252,7 @@ impl Endpoint {
                 Batch::Done => self.receive(task, stream, inbox)?,
             };
             if received == Received::Some {
+                self.arrived.set(0);
                 let has_worked = self.has_received.replace(true) || self.tally.has_noted();
                 let now = if has_worked { self.turn.clock().look() } else { self.tally.turn_began() };
                 self.tally.count(now);

@@ -232,6 +232,12 @@ impl Caches {
         was_breaking && !breaks(&self.grants)
     }
 
+    /// Who has not acknowledged a break in time, one for each.
+    pub(crate) fn overdue(&self, now: Instant) -> Vec<Unacknowledged> {
+        let grants = self.grants.overdue(now).into_iter().filter_map(|slot| self.grants.get(slot));
+        grants.filter_map(Caches::unacknowledged_of).collect()
+    }
+
     /// Ends the breaks that were not acknowledged in time (MS-SMB2 3.3.6.1, 3.3.6.5): nothing may be cached any more. True where there
     /// were any.
     pub(crate) fn expire(&mut self, now: Instant) -> bool {
@@ -249,11 +255,12 @@ impl Caches {
 
     /// Who has not acknowledged a break, one for each, at most so many.
     pub(crate) fn unacknowledged(&self, count_max: usize) -> Vec<Unacknowledged> {
-        let of = |grant: &&Grant| {
-            let until = grant.breaking?.until;
-            Some(Unacknowledged { holder: grant.holders.first()?.clone(), kind: grant.kind(), until })
-        };
-        self.grants.breaking(count_max).iter().filter_map(of).collect()
+        self.grants.breaking(count_max).into_iter().filter_map(Caches::unacknowledged_of).collect()
+    }
+
+    fn unacknowledged_of(grant: &Grant) -> Option<Unacknowledged> {
+        let until = grant.breaking?.until;
+        Some(Unacknowledged { holder: grant.holders.first()?.clone(), kind: grant.kind(), until })
     }
 
     /// True where an open of the stream has an oplock.

@@ -18,7 +18,9 @@ use crate::resource::budget::Budget;
 use crate::resource::budgets::UserBudgets;
 use crate::resource::rate_limit::MadeOnUse;
 use crate::state::audit::Armings;
-use crate::state::caching::{Actor, Granted, Held, Holder, LOOK_COST, LeaseId, NoticeKind, Notices, Operation};
+use crate::state::caching::{
+    Actor, Granted, Held, Holder, LOOK_COST, LeaseId, NoticeKind, Notices, Operation, Unacknowledged,
+};
 use crate::state::files::share_modes::Modes;
 use crate::state::locks::{LockRefusal, QueuedLock, RangeLock, RangeLocks, Ticket};
 use crate::state::open::Open;
@@ -353,12 +355,15 @@ impl FileEntry {
     }
 
     /// Somebody has waited as long as it has to: ends the breaks that nobody acknowledged in time, and has all who wait look again, one
-    /// after the other, this one too. Thousands may come to that at the same moment.
-    pub(crate) fn wait_is_over(&self) {
+    /// after the other, this one too. Thousands may come to that at the same moment. Gives who has not acknowledged, to the first of them.
+    pub(crate) fn wait_is_over(&self) -> Vec<Unacknowledged> {
         let mut state = self.state.lock();
-        state.expire(now());
+        let now = now();
+        let silent = state.caches.overdue(now);
+        state.expire(now);
         state.wake();
         self.note_caches(&state);
+        silent
     }
 
     /// An open that nobody has any more waits for being closed.

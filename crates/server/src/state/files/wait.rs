@@ -7,6 +7,7 @@ use tokio::sync::oneshot;
 use tokio::task::yield_now;
 
 use super::{FileEntry, Look};
+use crate::state::caching::Unacknowledged;
 use crate::state::open::Open;
 use crate::state::pending_open::PendingOpen;
 
@@ -19,12 +20,14 @@ pub(crate) struct BreakWait {
     pub(crate) pending_open: Option<PendingOpen>,
     /// What has to be recorded of these first.
     pub(crate) records: Vec<Arc<Open>>,
+    /// Who has not answered until the limit.
+    pub(crate) silent: Vec<Unacknowledged>,
 }
 
 impl BreakWait {
     /// Waits for `changed`, until `until` at most.
     pub(crate) fn new(file: Arc<FileEntry>, changed: oneshot::Receiver<Look>, until: Instant) -> Self {
-        BreakWait { file, changed, until, pending_open: None, records: Vec::new() }
+        BreakWait { file, changed, until, pending_open: None, records: Vec::new(), silent: Vec::new() }
     }
 
     /// The same of an open, which has a place among those who want in.
@@ -45,7 +48,7 @@ impl BreakWait {
         let told = match tokio::time::timeout_at(self.until.into(), &mut self.changed).await {
             Ok(told) => told,
             Err(_) => {
-                self.file.wait_is_over();
+                self.silent = self.file.wait_is_over();
                 (&mut self.changed).await
             }
         };
