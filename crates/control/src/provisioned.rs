@@ -169,9 +169,15 @@ fn within(model: ProvisionModel, number: u32, measure: Measure, range: &RangeInc
         return Ok(());
     }
     let unit = measure.unit();
+    let by_parts = match model {
+        ProvisionModel::V1 if ProvisionModel::V2.gib().contains(&number) => {
+            ", or have it provisioned v2, which has less and more: with --iops or --mibps in an account without --sku, or in one of PremiumV2_LRS or PremiumV2_ZRS"
+        }
+        ProvisionModel::V1 | ProvisionModel::V2 => "",
+    };
     let refused = Error::argument(
         format!("a share of provisioned {} cannot have {number} {unit}", model.as_str()),
-        format!("give it {} to {} {unit}", range.start(), range.end()),
+        format!("give it {} to {} {unit}{by_parts}", range.start(), range.end()),
     );
     Err(refused.because(Reason::OutOfRange(measure)))
 }

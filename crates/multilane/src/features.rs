@@ -34,7 +34,7 @@ pub(crate) enum FeaturesCommand {
     },
     /// Show, or set, the regions that metadata caching is available in, for accounts that have a SKU and name a region
     #[command(
-        after_help = "Examples:\n  multilane features regions --set westeurope,northeurope\n  multilane features regions --any"
+        after_help = "Examples:\n  multilane features regions --set westeurope,northeurope\n  multilane features regions --any\n  multilane features regions --default"
     )]
     Regions {
         /// These regions, and no others
@@ -43,6 +43,9 @@ pub(crate) enum FeaturesCommand {
         /// All regions
         #[arg(long)]
         any: bool,
+        /// Those of the beginning: the eight of Azure's first preview
+        #[arg(long, conflicts_with_all = ["set", "any"])]
+        default: bool,
     },
 }
 
@@ -82,8 +85,12 @@ pub(crate) fn run(path: &Path, command: &FeaturesCommand, output: Output) -> Res
             output.print(&shown(&features, *name, now), |shown| table(std::slice::from_ref(shown)))?;
             data::reload(&folder).map(drop)
         }
-        FeaturesCommand::Regions { set, any } => {
-            let wanted = if *any { Some(Regions::Any) } else { (!set.is_empty()).then(|| Regions::Only(set.clone())) };
+        FeaturesCommand::Regions { set, any, default } => {
+            let wanted = match (any, default) {
+                (true, _) => Some(Regions::Any),
+                (false, true) => Some(Regions::default()),
+                (false, false) => (!set.is_empty()).then(|| Regions::Only(set.clone())),
+            };
             if let Some(wanted) = &wanted {
                 catalog.set_regions(wanted)?;
             }

@@ -72,6 +72,10 @@ fn a_user_is_shown_with_shares_and_a_group_keeps_its_rights_under_another_name()
     let said = place.done(&["user", "show", "alice"]);
     assert!(said.contains("shares:   hr (change), open (read)\n"), "{said}");
     assert!(place.done(&["user", "list"]).contains("never"));
+    let share = place.json(&["share", "show", "hr"]);
+    assert_eq!(share["may_connect"], json!([{ "who": "crew", "right": "change" }]));
+    let said = place.done(&["share", "show", "hr"]);
+    assert!(said.contains("connect      crew (change), and the keys of account abc\n"), "{said}");
     // Nobody sits at a terminal who could be asked.
     place.done(&["group", "delete", "crew"]);
     assert_eq!(place.json(&["user", "show", "alice"])["shares"], json!([{ "share": "open", "right": "read" }]));

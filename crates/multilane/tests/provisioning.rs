@@ -150,6 +150,9 @@ fn metadata_caching_keeps_to_its_regions() {
     refused(&place, &["features", "regions", "--set", ""], WRONG, "letters and digits");
     refused(&place, &["features", "regions", "--set", "a,b-c"], WRONG, "letters and digits");
     refused(&place, &["features", "regions", "--set", "a", "--any"], WRONG, "--any");
+    refused(&place, &["features", "regions", "--any", "--default"], WRONG, "--default");
+    assert_eq!(place.json(&["features", "regions", "--default"]), first, "what there was at first");
+    place.done(&["features", "regions", "--set", "West Europe,northeurope"]);
     assert_eq!(place.json(&["features", "regions", "--any"]), json!({"any": true, "regions": []}));
     assert!(place.done(&["features", "regions"]).contains("all regions"));
     assert_eq!([has("here"), has("there")], ["on", "on"]);
@@ -343,4 +346,21 @@ fn a_share_is_the_servers_alone_or_is_believed_for_a_time() {
         refused(&place, &["share", "update", "far", "--believed", time], code, "0s to 60s");
     }
     refused(&place, &create("--exclusive"), WRONG, "leave out --exclusive and --believed");
+}
+
+#[test]
+fn a_share_that_is_promised_more_than_its_disk_has_is_noted() {
+    let place = Place::with_account();
+    let folder = place.place.path().join("large");
+    std::fs::create_dir(&folder).unwrap();
+    let path = folder.to_str().unwrap();
+    let made = place.run(&["share", "create", "large", "--path", path, "--provisioned", "102400"]);
+    let said = String::from_utf8(made.stderr).unwrap();
+    assert!(
+        made.status.success() && said.contains("note: share large is provisioned with 100 TiB, and the disk of"),
+        "{said}"
+    );
+    let changed = place.run(&["share", "update", "large", "--iops", "102400"]);
+    assert!(String::from_utf8(changed.stderr).unwrap().contains("note: share large"));
+    assert_eq!(place.done(&["share", "update", "large", "--comment", "all"]), "changed share large\n");
 }

@@ -73,7 +73,7 @@ fn values_out_of_their_range_are_refused_with_the_range() {
     let v1 = |gib| Provision { gib, iops: None, mibps: None }.by(ProvisionModel::V1, noon());
     let v2 = |gib, iops, mibps| Provision { gib, iops: Some(iops), mibps: Some(mibps) }.by(ProvisionModel::V2, noon());
     let cases = [
-        (v1(99), "100 to 102400 GiB"),
+        (v1(99), "100 to 102400 GiB, or have it provisioned v2"),
         (v1(102_401), "100 to 102400 GiB"),
         (v1(u32::MAX), "100 to 102400 GiB"),
         (v2(31, 3_000, 100), "32 to 262144 GiB"),

@@ -122,6 +122,12 @@ fn the_documentation_has_each_option_and_whether_it_needs_a_restart() {
     let known: Vec<(&str, bool)> =
         options.filter_map(|option| option.get_long()).map(|name| (name, live(name))).collect();
     assert_eq!(documented, known);
+    // What `server set` keeps is named before the table.
+    let (before, _) = text.split_once("## The options").unwrap();
+    let (_, kept) = before.split_once("`server set` keeps these:").unwrap();
+    for view in settings().views() {
+        assert!(kept.contains(&format!("`{}`", view.name)), "{}", view.name);
+    }
 }
 
 /// Those of a new catalog.

@@ -14,13 +14,14 @@ use control::{
     BeliefChanges, Catalog, DataFolder, Error, ModeChanges, Modes, NewShare, OpenFile, Overlap, Request, ShareChanges,
     ShareRecord, Source, Status, ask, ask_for_all, catalogs_in, look_for_problems, overlapping,
 };
+use load::figures::bytes;
 
 use crate::arguments::Switch;
 use crate::data;
 use crate::output::{Deleted, Output};
 use crate::question::{self, Answer};
 use crate::share::arguments::{OrDefault, Protocol, Quota, ShareCommand, ShareCreate, ShareUpdate, TimeMachine};
-use crate::share::view::{Known, description, shown, table};
+use crate::share::view::{Known, MayConnect, description, shown, table};
 use crate::table::printable;
 
 pub(crate) fn run(path: &Path, command: &ShareCommand, output: Output) -> Result<(), Error> {
@@ -46,15 +47,23 @@ pub(crate) fn run(path: &Path, command: &ShareCommand, output: Output) -> Result
         ShareCommand::Show { name } => {
             let share = catalog.share(name)?;
             let known = known(&folder, slice::from_ref(&share))?;
-            output.print(&shown(share, &known), description)
+            let grants = catalog.grants(name)?.grants.into_iter();
+            let may_connect = grants.map(|grant| MayConnect { who: grant.who, right: grant.right.name() }).collect();
+            let mut shown = shown(share, &known);
+            shown.may_connect = Some(may_connect);
+            output.print(&shown, description)
         }
         ShareCommand::Update(update) => {
             let changes = changes(update)?;
             if (changes.name.is_some() || changes.path.is_some()) && !update.force {
                 agree_to_close(&folder, &catalog.share(&update.name)?.name)?;
             }
+            let before = catalog.share(&update.name)?.provisioned;
             let share = catalog.update_share(&update.name, &changes)?;
-            let notes = if changes.path.is_some() { notes(&catalog, &share)? } else { Vec::new() };
+            let notes = match changes.path.is_some() {
+                true => notes(&catalog, &share)?,
+                false => beyond_disk(&share).filter(|_| share.provisioned != before).into_iter().collect(),
+            };
             changed(&folder, share, "changed", output)?;
             notes.iter().for_each(|note| eprintln!("note: {note}"));
             Ok(())
@@ -106,6 +115,7 @@ fn notes(catalog: &Catalog, share: &ShareRecord) -> Result<Vec<String>, Error> {
             share.name
         )
     }));
+    notes.extend(beyond_disk(share));
     Ok(notes)
 }
 
@@ -125,6 +135,22 @@ fn overlaps(catalog: &Catalog, share: &ShareRecord) -> Result<Vec<String>, Error
         ))
     };
     overlapping(share, catalog.shares()?).into_iter().map(note).collect()
+}
+
+/// What is to be known where a share is promised more than its disk has in all.
+fn beyond_disk(share: &ShareRecord) -> Option<String> {
+    let (provisioned, Source::Folder { path, .. }) = (share.provisioned?, &share.source) else { return None };
+    let disk = rustix::fs::statvfs(path).ok()?;
+    let (wanted, all) = (u64::from(provisioned.gib) << 30, disk.f_blocks * disk.f_frsize);
+    (wanted > all).then(|| {
+        format!(
+            "share {} is provisioned with {}, and the disk of {} has {} in all: clients see the larger number, and writes fail when the disk is full",
+            share.name,
+            bytes(wanted),
+            path.display(),
+            bytes(all)
+        )
+    })
 }
 
 fn new_share(create: &ShareCreate) -> Result<NewShare, Error> {

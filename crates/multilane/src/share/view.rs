@@ -59,6 +59,18 @@ pub(crate) struct Shown {
     /// The problem is that its disk does not answer.
     #[serde(skip)]
     disk_hangs: bool,
+    /// Who may connect to it, where that was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) may_connect: Option<Vec<MayConnect>>,
+}
+
+/// Who may connect to a share, as `--json` prints it.
+#[derive(Serialize)]
+pub(crate) struct MayConnect {
+    /// A user, a group, or `everyone` of the share's account.
+    pub(crate) who: String,
+    /// `read`, `change` or `full`.
+    pub(crate) right: &'static str,
 }
 
 /// A share's limits as `--json` prints them.
@@ -125,6 +137,7 @@ pub(crate) fn shown(share: ShareRecord, known: &Known) -> Shown {
         provisioned: share.provisioned,
         served,
         disk_hangs: told.is_some_and(Problem::is_disk_that_hangs),
+        may_connect: None,
     }
 }
 
@@ -210,6 +223,16 @@ impl Shown {
         }
     }
 
+    /// Who may connect to it, such as `staff (change), alice (read)`.
+    fn connect(&self) -> String {
+        let rights = self.may_connect.iter().flatten();
+        let each: Vec<String> = rights.map(|one| format!("{} ({})", one.who, one.right)).collect();
+        match each.is_empty() {
+            true => format!("nobody but the keys of account {}", self.account),
+            false => format!("{}, and the keys of account {}", each.join(", "), self.account),
+        }
+    }
+
     fn quota(&self) -> String {
         self.quota_gib.map(|gib| bytes(u64::from(gib.get()) << 30)).unwrap_or_default()
     }
@@ -242,6 +265,7 @@ pub(crate) fn description(share: &Shown) -> String {
         ("sealed", yes(share.seal_required)),
         ("continuous", yes(share.continuous)),
         ("access-based", yes(share.access_based)),
+        ("connect", share.connect()),
         ("hosts", share.hosts_allow.clone()),
         ("time-machine", yes(share.time_machine)),
         ("audit", or(share.audit.join(","), "none")),
@@ -253,5 +277,7 @@ pub(crate) fn description(share: &Shown) -> String {
         ("comment", or(share.comment.clone(), "none")),
         ("problem", share.problem.clone().unwrap_or_else(|| "none".to_owned())),
     ];
-    lines.map(|(name, value)| format!("{name:<13}{}\n", printable(&value))).concat()
+    let is_known = |(name, _): &(&str, String)| *name != "connect" || share.may_connect.is_some();
+    let lines = lines.into_iter().filter(is_known);
+    lines.map(|(name, value)| format!("{name:<13}{}\n", printable(&value))).collect()
 }
