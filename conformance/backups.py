@@ -147,7 +147,7 @@ class Changes(threading.Thread):
     def drop_user(self):
         def change():
             name = self.chance.choice(self.users())
-            self.command("user", "delete", name)
+            self.command("user", "delete", name, "--force")
             del self.state["users"][name], self.passwords[name]
             self.forget(name)
         return change if self.users() else None
@@ -196,7 +196,7 @@ class Changes(threading.Thread):
     def drop_group(self):
         def change():
             name = self.chance.choice(sorted(self.state["groups"]))
-            self.command("group", "delete", name)
+            self.command("group", "delete", name, "--force")
             del self.state["groups"][name]
             self.forget(name)
         return change if self.state["groups"] else None

@@ -272,10 +272,10 @@ class Office:
             expect(self.connects(inside, "open"), "from everywhere")
         with report.check(NAME, "a user who gets another password with a grace goes on, and signs in with that alone"):
             with self.reading(inside, "open") as reader:
-                self.multilane("user", "passwd", inside, "--grace", "1h", "--password-stdin", text="another\n")
+                self.multilane("user", "passwd", inside, "--grace", "1h", "--password-stdin", text="another one\n")
                 expect("NT_STATUS_LOGON_FAILURE" in (seen := self.client((inside, self.server.password), "open", "ls")), seen)
                 expect(reader.poll() is None, "the session has ended")
-                self.multilane("user", "passwd", inside, "--password-stdin", text="a third\n")
+                self.multilane("user", "passwd", inside, "--password-stdin", text="a third one\n")
                 reader.communicate(timeout=COMMAND_SECONDS)
                 expect(reader.returncode != 0, "the session goes on without a grace")
             self.multilane("user", "passwd", inside, "--password-stdin", text=f"{self.server.password}\n")

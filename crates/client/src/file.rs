@@ -171,6 +171,11 @@ impl File {
         ioctl::copy_from(&self.state, source, range).await
     }
 
+    /// Where the symbolic link leads that was opened itself; `None` where it is another kind of reparse point.
+    pub async fn link(&self) -> Result<Option<String>, Error> {
+        ioctl::link(&self.state).await
+    }
+
     /// Gives it another name, from the share's root, in place of a file that has it where `replace`.
     pub async fn rename(&self, to: &str, replace: bool) -> Result<(), Error> {
         let to = wire_path(to);

@@ -55,6 +55,15 @@ impl Tree {
         create::look(&self.state, &wire_path(path), true).await
     }
 
+    /// Where a symbolic link leads; `None` where it is another kind of reparse point.
+    pub async fn link(&self, path: &str) -> Result<Option<String>, Error> {
+        let options = OpenOptions { access: Access::Attributes, link_itself: true, ..OpenOptions::default() };
+        let link = self.open(path, options).await?;
+        let target = link.link().await;
+        link.close().await?;
+        target
+    }
+
     /// What is in a directory, without `.` and `..`.
     pub async fn entries(&self, path: &str) -> Result<Vec<Entry>, Error> {
         let directory = self.open(path, OpenOptions { directory: Some(true), ..OpenOptions::default() }).await?;

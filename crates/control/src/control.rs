@@ -21,7 +21,7 @@ use crate::catalog_changes;
 use crate::catalog_health::CatalogHealth;
 use crate::name::host_label;
 use crate::rates::Limits;
-use crate::serve_option::{ServeOption, SettingView};
+use crate::serve_option::{ServeOption, SettingView, views_of};
 use crate::served_folder::{BeforeTouch, HANGS_AFTER};
 use crate::server_health::ServerHealth;
 use crate::share_gauges::{Gauge, ShareGauges};
@@ -333,7 +333,7 @@ impl Control {
     /// The options of `serve`, and what each of them is now.
     pub fn settings(&self) -> Vec<SettingView> {
         let kept = self.known.as_ref().map(|snapshot| &snapshot.settings);
-        self.overrides.options.iter().map(|option| option.view(kept)).collect()
+        views_of(&self.overrides.options, kept)
     }
 
     /// The settings that count, where the catalog was read.

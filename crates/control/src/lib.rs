@@ -77,7 +77,7 @@ pub use belief::{BeliefChanges, BelievedFor};
 pub use catalog::{
     Account, AccountChanges, Backup, BusyPolling, Catalog, CatalogProblem, Checked, DeletedShare, Deletion, Dialect,
     Existing, Grace, Grant, Grantee, Grants, Group, Holds, Key, Keys, LockAfter, LockFor, MetadataCaching, ModeChanges,
-    Modes, NewShare, Notice, Operator, ProvisionUpdate, Restored, ServicePrincipal, Setting,
+    Modes, NewShare, Notice, Operator, PasswordLength, ProvisionUpdate, Restored, ServicePrincipal, Setting,
     ShareChanges, ShareRecord, Source, StoredSettings, User, UserChanges, check_catalog, kept_settings,
     restore_catalog,
 };
@@ -106,7 +106,7 @@ pub use provisioning::ProvisionModel;
 pub use region::Region;
 pub use reload::{Reloader, Told, reload};
 pub use role::Role;
-pub use serve_option::{ServeOption, SettingView};
+pub use serve_option::{ServeOption, SettingView, views_of};
 pub use server_health::ServerHealth;
 pub use share_gauges::{ShareGauges, ShareReading};
 pub use share_lease::{

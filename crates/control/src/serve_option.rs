@@ -49,6 +49,14 @@ impl ServeOption {
     }
 }
 
+/// What options of `serve` are, and behind them the settings that are kept and are no options.
+pub fn views_of(options: &[ServeOption], kept: Option<&StoredSettings>) -> Vec<SettingView> {
+    let of_options: Vec<SettingView> = options.iter().map(|option| option.view(kept)).collect();
+    let is_other = |view: &SettingView| !options.iter().any(|option| option.name == view.name);
+    let others = kept.map(StoredSettings::views).unwrap_or_default().into_iter().filter(is_other);
+    of_options.into_iter().chain(others).collect()
+}
+
 impl StoredSettings {
     /// Those that somebody may set, as a server has them of which `serve` says nothing.
     pub fn views(&self) -> Vec<SettingView> {

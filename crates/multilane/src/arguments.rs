@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use control::{
-    AccountKind, AccountName, BusyPolling, Dialect, Error, Grace, LockAfter, LockFor, Region, Sku, UserName,
+    AccountKind, AccountName, BusyPolling, Dialect, Error, Grace, LockAfter, LockFor, PasswordLength, Region, Sku,
+    UserName,
 };
 use jiff::civil::Date;
 use jiff::{SignedDuration, Timestamp};
@@ -103,8 +104,15 @@ pub(crate) enum Command {
     Catalog(CatalogCommand),
     /// Show who is connected
     Sessions,
-    /// Show what is open
-    OpenFiles,
+    /// Show what is open, and by whom
+    #[command(
+        after_help = "Examples:\n  multilane open-files\n  multilane open-files media\n  multilane open-files media/films/one.mkv"
+    )]
+    OpenFiles {
+        /// Of this share alone, or of this file or directory of it and what is below
+        #[arg(value_name = "SHARE[/PATH]")]
+        place: Option<String>,
+    },
     /// Show what the running server does just now, by share, user, client, session, channel and file
     #[command(
         after_help = "Examples:\n  multilane top\n  multilane top --once\n  multilane top --once --seconds 10 --json
@@ -549,7 +557,7 @@ pub(crate) enum UserCommand {
     },
     /// List the users
     List,
-    /// Delete a user; nobody gets the SID again. `disable` can be undone, this cannot. At a terminal it is asked first
+    /// Delete a user; nobody gets the SID again. `disable` can be undone, this cannot. At a terminal it is asked first, elsewhere it wants --force
     #[command(alias = "remove")]
     Delete {
         /// The user's name
@@ -706,6 +714,11 @@ pub(crate) enum SettingChange {
     LockAfter { value: LockAfter },
     /// How long a user stays locked, from 1m to 24h, unless `user unlock` ends it [at first: 15m]
     LockFor { value: LockFor },
+    /// The fewest characters that new passwords of users have, 1 to 64 [at first: 8]. Those that are there stay, and keys are no passwords
+    PasswordLengthMin {
+        #[arg(value_name = "N")]
+        value: PasswordLength,
+    },
     #[command(external_subcommand)]
     Other(Vec<OsString>),
 }

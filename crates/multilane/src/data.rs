@@ -37,7 +37,7 @@ pub(crate) fn path_to_serve(named: Option<&Path>, is_for_development: bool) -> R
 /// True where `path` is the one that commands take without `--data`.
 pub(crate) fn is_default(path: &Path) -> bool {
     let same = |default: PathBuf| default.canonicalize().is_ok_and(|default| default == path);
-    env::var_os("MULTILANE_DATA").is_none() && default_path().is_some_and(same)
+    env::var_os("MULTILANE_DATA").is_none_or(|data| data.is_empty()) && default_path().is_some_and(same)
 }
 
 fn default_path() -> Option<PathBuf> {

@@ -62,7 +62,8 @@ pub(crate) enum GroupCommand {
         /// The new name
         to: UserName,
     },
-    /// Delete a group: its members stay, and nothing is granted to it any more; nobody gets the SID again. At a terminal it is asked first
+    /// Delete a group: its members stay, and nothing is granted to it any more; nobody gets the SID again. At a terminal it is asked first, elsewhere it
+    /// wants --force
     Delete {
         /// Its name
         name: UserName,

@@ -1,5 +1,6 @@
 //! `multilane sessions`, `open-files`, `log` and `close`: what the running server knows.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use control::{
@@ -42,9 +43,32 @@ pub(crate) fn sessions(path: &Path, output: Output) -> Result<(), Error> {
     output.print(&sessions, |sessions| session_table(sessions))
 }
 
-pub(crate) fn open_files(path: &Path, output: Output) -> Result<(), Error> {
+/// What is open, as `--json` prints it.
+#[derive(Serialize)]
+struct ShownFile {
+    #[serde(flatten)]
+    file: OpenFile,
+    /// The client's address and port; null where it is not connected.
+    peer: Option<String>,
+}
+
+pub(crate) fn open_files(path: &Path, place: Option<&str>, output: Output) -> Result<(), Error> {
     let files: Vec<OpenFile> = all(path, &Request::OpenFiles)?;
+    let sessions: Vec<Session> = all(path, &Request::Sessions)?;
+    let peers: HashMap<u64, String> = sessions.into_iter().map(|session| (session.id, session.peer)).collect();
+    let wanted = files.into_iter().filter(|file| place.is_none_or(|place| lies_in(file, place)));
+    let files: Vec<ShownFile> =
+        wanted.map(|file| ShownFile { peer: peers.get(&file.session).cloned(), file }).collect();
     output.print(&files, |files| file_table(files))
+}
+
+/// Whether a file is `SHARE/PATH` or below it, whatever the case, with either kind of slash.
+fn lies_in(file: &OpenFile, place: &str) -> bool {
+    let parts = |text: &str| -> Vec<String> {
+        text.split(['/', '\\']).filter(|part| !part.is_empty()).map(folded_name).collect()
+    };
+    let of_file = parts(&format!("{}/{}", file.share, file.path));
+    of_file.starts_with(&parts(place))
 }
 
 pub(crate) fn log(path: &Path, command: &LogCommand, output: Output) -> Result<(), Error> {
@@ -179,13 +203,14 @@ pub(crate) fn interface_table(interfaces: &[Interface]) -> String {
     table.text()
 }
 
-fn file_table(files: &[OpenFile]) -> String {
-    let mut table = Table::new(["ID", "SESSION", "USER", "SHARE", "PATH", "ACCESS", "AGE"]);
-    for file in files {
+fn file_table(files: &[ShownFile]) -> String {
+    let mut table = Table::new(["ID", "SESSION", "USER", "PEER", "SHARE", "PATH", "ACCESS", "AGE"]);
+    for ShownFile { file, peer } in files {
         table.row([
             file.id.to_string(),
             file.session.to_string(),
             file.user.clone(),
+            peer.clone().unwrap_or_default(),
             file.share.clone(),
             format!("\\{}", file.path),
             rights(file.access),
@@ -210,6 +235,33 @@ mod tests {
         assert_eq!(rights(0x0012_0089), "read");
         assert_eq!(rights(0x001f_01ff), "read,write,delete");
         assert_eq!(rights(0x0010_0080), "0x00100080");
+    }
+
+    #[test]
+    fn a_file_lies_in_its_share_and_in_each_directory_above_it() {
+        let file = OpenFile {
+            id: 1,
+            session: 2,
+            user: "alice".to_owned(),
+            share: "Media".to_owned(),
+            path: r"Films\Größe\one.mkv".to_owned(),
+            access: 1,
+            open_seconds: 0,
+        };
+        for place in [
+            "media",
+            "media/films",
+            r"MEDIA\films\GRÖSSE".replace("SS", "ß").as_str(),
+            "/media/films/größe/one.mkv",
+            "",
+        ] {
+            assert!(lies_in(&file, place), "{place}");
+        }
+        for place in ["med", "media/film", "films", "media/films/größe/one.mkv/x"] {
+            assert!(!lies_in(&file, place), "{place}");
+        }
+        let shown = ShownFile { file, peer: Some("192.0.2.7:50000".to_owned()) };
+        assert!(file_table(&[shown]).contains("192.0.2.7:50000"));
     }
 
     #[test]

@@ -99,7 +99,7 @@ fn run(told: Told) -> Result<ExitCode, Error> {
         Command::Backup(arguments) => backup::back_up(&data()?, arguments, output),
         Command::Restore(arguments) => backup::restore(&data()?, arguments, output),
         Command::Sessions => live::sessions(&data()?, output),
-        Command::OpenFiles => live::open_files(&data()?, output),
+        Command::OpenFiles { place } => live::open_files(&data()?, place.as_deref(), output),
         Command::Top(top) => top::run(&data()?, top, output),
         Command::Metrics(command) => metrics::run(&data()?, command, output),
         Command::Why(why) => why::run(&data()?, why, output),

@@ -4,10 +4,14 @@ use std::io::{self, BufRead, IsTerminal, Write};
 
 use control::Error;
 
-/// Asks whether what is called so is to go; goes on where there is nobody to ask.
+/// Asks whether what is called so is to go. Where there is nobody to ask it stays.
 pub(crate) fn agree(question: &str, name: &str) -> Result<(), Error> {
     match ask(question) {
-        Answer::Yes | Answer::NobodyToAsk => Ok(()),
+        Answer::Yes => Ok(()),
+        Answer::NobodyToAsk => Err(Error::conflict(
+            format!("{name:?} stays as it is: this cannot be undone, and there is no terminal to ask at"),
+            "say --force where it is meant",
+        )),
         Answer::No => Err(Error::conflict(format!("{name:?} stays as it is"), "say yes, or --force, to have it go")),
     }
 }

@@ -3,7 +3,9 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use control::{DataFolder, Error, Fault, Interface, Request, Setting, SettingView, StoredSettings, ask, kept_settings};
+use control::{
+    DataFolder, Error, Fault, Interface, Request, Setting, SettingView, StoredSettings, ask, kept_settings, views_of,
+};
 use serde::Serialize;
 use server::admin::{Anonymous, OwnAddresses, Sealing, Signing};
 
@@ -39,7 +41,7 @@ pub(crate) fn run(path: &Path, command: &ServerCommand, output: Output) -> Resul
                         eprintln!("note: no server runs; a `multilane serve` that is started here would have these");
                     }
                     let kept = catalog.settings()?;
-                    options::of_next_start(path)?.iter().map(|option| option.view(Some(&kept))).collect()
+                    views_of(&options::of_next_start(path)?, Some(&kept))
                 }
             };
             output.print(&settings, |settings| table(settings))
@@ -94,7 +96,7 @@ pub(crate) fn check(data: &Path, serve: &Serve, told: &Told, output: Output) -> 
         Err(error) => return Err(error),
     };
     audit::look_at_place(serve)?;
-    let options = told.options.iter().map(|option| option.view(Some(&kept))).collect();
+    let options = views_of(&told.options, Some(&kept));
     output.print(&Checked { file: told.file.clone(), options }, |checked| {
         let file = checked.file.as_ref().map(|file| format!("settings file: {}\n", file.display()));
         file.unwrap_or_default() + &table(&checked.options)
@@ -114,6 +116,7 @@ fn kept(change: &SettingChange) -> Result<Setting, Error> {
         SettingChange::Listen { value } => Setting::Listen(value.clone()),
         SettingChange::LockAfter { value } => Setting::LockAfter(*value),
         SettingChange::LockFor { value } => Setting::LockFor(*value),
+        SettingChange::PasswordLengthMin { value } => Setting::PasswordLengthMin(*value),
         SettingChange::Other(words) => return Err(not_kept(words)),
     })
 }

@@ -100,7 +100,9 @@ pub(crate) fn run(path: &Path, command: &UserCommand, output: Output) -> Result<
     match command {
         UserCommand::Create { name, account, password_stdin } => {
             catalog.refuse_taken_name(name)?;
-            let user = catalog.add_user(name, &password::read(*password_stdin)?, account.as_ref())?;
+            let password = password::read(*password_stdin)?;
+            told.settings.password_length_min.check(&password)?;
+            let user = catalog.add_user(name, &password, account.as_ref())?;
             let created = |user: &Shown| format!("created user {} of account {}\n", user.name, user.account);
             output.print(&told.shown(user, &Locked::new()), created)?;
             data::reload(&folder).map(drop)
@@ -109,6 +111,7 @@ pub(crate) fn run(path: &Path, command: &UserCommand, output: Output) -> Result<
             // Nobody types a password twice for somebody who is not there.
             let user = catalog.user(name)?;
             let password = password::read(*password_stdin)?;
+            told.settings.password_length_min.check(&password)?;
             let sessions = Sessions::of(&folder, name);
             catalog.set_password(name, &password, *grace)?;
             let until = grace.map(|grace| grace.until(Timestamp::now()).to_string());

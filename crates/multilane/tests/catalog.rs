@@ -23,7 +23,7 @@ fn done(served: &Served, arguments: &[&str]) -> Output {
 }
 
 fn add_user(served: &Served, name: &str) {
-    tell_password(served, &["user", "create", name], "secret");
+    tell_password(served, &["user", "create", name], "a secret");
 }
 
 fn tell_password(served: &Served, words: &[&str], password: &str) {
@@ -34,7 +34,11 @@ fn tell_password(served: &Served, words: &[&str], password: &str) {
 }
 
 fn as_alice(command: &mut Command) -> &mut Command {
-    command.env("MULTILANE_PASSWORD", "secret").env_remove("MULTILANE_USER").stdout(Stdio::null()).stderr(Stdio::null())
+    command
+        .env("MULTILANE_PASSWORD", "a secret")
+        .env_remove("MULTILANE_USER")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
 }
 
 fn alice_may_sign_in(served: &Served) -> bool {
@@ -78,12 +82,12 @@ fn a_user_who_is_removed_from_a_catalog_that_was_replaced_is_out_at_once() {
     add_user(&served, "alice");
     add_user(&served, "bob");
     // Where a secret goes, all of the log goes into the catalog, which so can be copied.
-    done(&served, &["user", "delete", "bob"]);
+    done(&served, &["user", "delete", "bob", "--force"]);
     assert!(alice_may_sign_in(&served));
     let mut writer = alice_writes(&served);
     wait_until_alice_has(&served, true);
     replace_catalog(&served);
-    done(&served, &["user", "delete", "alice"]);
+    done(&served, &["user", "delete", "alice", "--force"]);
     let may_sign_in = alice_may_sign_in(&served);
     wait_until_alice_has(&served, false);
     assert!(!writer.wait().unwrap().success() && !may_sign_in);
@@ -101,7 +105,7 @@ fn who_gets_another_password_is_out_at_once_and_comes_back_with_that_alone() {
     tell_password(&served, &["user", "passwd", "alice"], "another");
     wait_until_alice_has(&served, false);
     assert!(!writer.wait().unwrap().success() && !alice_may_sign_in(&served));
-    tell_password(&served, &["user", "passwd", "alice"], "secret");
+    tell_password(&served, &["user", "passwd", "alice"], "a secret");
     assert!(alice_may_sign_in(&served));
 }
 
@@ -195,7 +199,7 @@ fn a_catalog_that_goes_away_is_told_once_and_changes_nothing() {
     }
     assert!(alice_may_sign_in(&served) && !catalog.exists());
     fs::rename(&away, &catalog).unwrap();
-    done(&served, &["user", "delete", "alice"]);
+    done(&served, &["user", "delete", "alice", "--force"]);
     assert!(!alice_may_sign_in(&served));
     assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
     assert!(served.child.wait().unwrap().success());

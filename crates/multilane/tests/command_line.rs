@@ -163,7 +163,7 @@ fn running_server_takes_up_changes_at_once() {
     place.done(&["share", "create", "files", "--path", path, "--quota", "5", "--seal", "--comment", "for all"]);
     place.done(&["share", "create", "fast", "--ram", "64M"]);
     place.done(&["account", "create", "other"]);
-    assert!(place.add_user("alice", b"secret\n").status.success());
+    assert!(place.add_user("alice", b"a secret\n").status.success());
 
     fs::rename(&files, place.place.path().join("gone")).unwrap();
     server.signal("-HUP");
@@ -309,8 +309,8 @@ fn passwords_come_from_standard_input_only() {
 
     let users = place.json(&["user", "list"]);
     assert_eq!((&users[0]["name"], &users[0]["account"]), (&json!("Alice"), &json!("abc")));
-    place.done(&["user", "delete", "aLICE"]);
-    place.refused(&["user", "delete", "alice"], 1);
+    place.done(&["user", "delete", "aLICE", "--force"]);
+    place.refused(&["user", "delete", "alice", "--force"], 1);
 }
 
 #[test]

@@ -18,7 +18,7 @@ use crate::place::Place;
 fn given_the_same_password(place: &Place) -> String {
     let mut command = place.command(&["user", "passwd", "alice", "--password-stdin"]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    writeln!(child.stdin.take().unwrap(), "secret").unwrap();
+    writeln!(child.stdin.take().unwrap(), "a secret").unwrap();
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success());
     String::from_utf8(output.stdout).unwrap()
@@ -72,13 +72,50 @@ fn a_user_is_shown_with_shares_and_a_group_keeps_its_rights_under_another_name()
     let said = place.done(&["user", "show", "alice"]);
     assert!(said.contains("shares:   hr (change), open (read)\n"), "{said}");
     assert!(place.done(&["user", "list"]).contains("never"));
+    // Nobody sits at a terminal who could be asked: what cannot be undone wants --force.
+    for words in [["group", "delete", "crew"], ["user", "delete", "alice"]] {
+        let refused = place.refused(&words, 1);
+        assert!(refused.contains("stays as it is") && refused.contains("--force"), "{refused}");
+    }
     let share = place.json(&["share", "show", "hr"]);
     assert_eq!(share["may_connect"], json!([{ "who": "crew", "right": "change" }]));
     let said = place.done(&["share", "show", "hr"]);
     assert!(said.contains("connect      crew (change), and the keys of account abc\n"), "{said}");
-    // Nobody sits at a terminal who could be asked.
-    place.done(&["group", "delete", "crew"]);
+    place.done(&["group", "delete", "crew", "--force"]);
+    let said = place.done(&["share", "show", "hr"]);
+    assert!(said.contains("connect      nobody but the keys of account abc\n"), "{said}");
     assert_eq!(place.json(&["user", "show", "alice"])["shares"], json!([{ "share": "open", "right": "read" }]));
     let taken = place.refused(&["user", "create", "Domain Users", "--password-stdin"], 2);
     assert!(taken.contains("means somebody else to clients"), "{taken}");
+}
+
+#[test]
+fn a_new_password_has_as_many_characters_as_the_server_wants() {
+    let place = Place::with_account();
+    alice::add_user(&place, "alice");
+    let passwd = |password: &str| {
+        let mut command = place.command(&["user", "passwd", "alice", "--password-stdin"]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        writeln!(child.stdin.take().unwrap(), "{password}").unwrap();
+        let output = child.wait_with_output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, said) = passwd("seven77");
+    assert_eq!(code, Some(2), "{said}");
+    assert!(
+        said.contains("7 characters") && said.contains("8 at least") && said.contains("password-length-min"),
+        "{said}"
+    );
+    assert_eq!(passwd("größer 8").0, Some(0), "characters count, not bytes");
+    place.done(&["server", "set", "password-length-min", "12"]);
+    let settings = place.json(&["server", "settings"]);
+    let kept = settings.as_array().unwrap().iter().find(|one| one["name"] == "password-length-min").unwrap();
+    assert_eq!((&kept["value"], &kept["from"], &kept["live"]), (&json!("12"), &json!("server set"), &json!(true)));
+    assert_eq!(passwd("eleven chars").0, Some(0));
+    assert_eq!(passwd("eleven char").0, Some(2));
+    assert!(place.refused(&["server", "set", "password-length-min", "65"], 2).contains("1 to 64"));
+    place.done(&["server", "set", "password-length-min", "1"]);
+    assert_eq!(passwd("1").0, Some(0));
+    place.done(&["server", "unset", "password-length-min"]);
+    assert_eq!(passwd("1").0, Some(2));
 }

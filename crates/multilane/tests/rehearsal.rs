@@ -66,7 +66,7 @@ impl Machine {
         let mut shell = Command::new("sh");
         shell.args(["-euc", commands]).env("PATH", path).env("RUN", run).env("MULTILANE_DATA", &self.place.data);
         shell.env("DATA", &self.place.data).env("BACKUP", &self.backup).env("NEW", self.place.place.path().join("new"));
-        shell.env("PASSWORD", "secret").stdin(Stdio::null());
+        shell.env("PASSWORD", "a secret").stdin(Stdio::null());
         shell.output().unwrap()
     }
 
@@ -213,7 +213,7 @@ fn upgrade() {
 #[test]
 fn who_may_sign_in() {
     let machine = Machine::with_server();
-    machine.does("echo secret | multilane user create alice --password-stdin --account local");
+    machine.does("echo a secret | multilane user create alice --password-stdin --account local");
     let said = rehearse(&machine, "Who may sign in");
     for part in ["lock-for", "alice: was not locked", "2001:db8::/32", "go on until", "user 1001 and group 100"] {
         assert!(said.contains(part), "{part} in {said}");

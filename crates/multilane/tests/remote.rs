@@ -309,3 +309,14 @@ fn a_file_that_is_not_copied_is_named() {
     let refused = place.refused(&["cp", file.to_str().unwrap(), &place.at("nowhere/report.txt")], 1);
     assert!(refused.contains(&format!("not copied: {}: ", file.display())), "{refused}");
 }
+
+#[test]
+fn stat_tells_where_a_link_leads() {
+    let place = Place::new();
+    fs::write(place.served("file"), "here").unwrap();
+    std::os::unix::fs::symlink("file", place.served("link")).unwrap();
+    let said = place.done(&["stat", &place.at("link")]);
+    assert!(said.contains("Leads to    file\n"), "{said}");
+    assert_eq!(place.json(&["stat", &place.at("link")])["link"], "file");
+    assert!(place.json(&["stat", &place.at("file")])["link"].is_null());
+}

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use wire::command::ioctl::{CtlCode, IoctlFlags, IoctlRequest, IoctlResponse};
 use wire::command::tree_connect::ShareType;
-use wire::fscc::ioctl::{self, Chunk, CopyChunks, Interface, RESUME_KEY_BYTES, ResumeKey, ZeroData};
+use wire::fscc::ioctl::{self, Chunk, CopyChunks, Interface, RESUME_KEY_BYTES, Reparse, ResumeKey, ZeroData};
 use wire::ids::{Command, FileId};
 use wire::status::Status;
 
@@ -117,6 +117,18 @@ pub(crate) async fn copy_from(open: &OpenState, source: &CopyKey, mut range: Ran
         of_open(open, code, &input, Again::Replayed, &[Status::SUCCESS], "copy to").await?;
     }
     Ok(())
+}
+
+/// FSCTL_GET_REPARSE_POINT: where a symbolic link leads, as its server says it; `None` for something else that stands for another thing.
+pub(crate) async fn link(open: &OpenState) -> Result<Option<String>, Error> {
+    let code = CtlCode::GET_REPARSE_POINT;
+    let answer = of_open(open, code, &[], Again::Anew, &[Status::SUCCESS], "read the link").await?;
+    let point = Reparse::decode(IoctlResponse::decode(answer.message())?.output)?;
+    Ok(match point.symlink()? {
+        Some(link) if !link.print.is_empty() => link.print.decode(),
+        Some(link) => link.substitute.decode(),
+        None => point.lx_link()?.map(str::to_owned),
+    })
 }
 
 async fn of_open(

@@ -62,7 +62,7 @@ pub use operators::Operator;
 pub use restore::{Restored, restore_catalog};
 pub use service_principals::ServicePrincipal;
 pub use settings::random_number;
-pub use settings::{BusyPolling, Dialect, LockAfter, LockFor, Setting, StoredSettings};
+pub use settings::{BusyPolling, Dialect, LockAfter, LockFor, PasswordLength, Setting, StoredSettings};
 pub use share_rights::{Grant, Grantee, Grants};
 pub use shares::{ModeChanges, Modes, NewShare, ProvisionUpdate, ShareChanges, ShareRecord};
 pub(crate) use sources::Changes;

@@ -28,6 +28,7 @@ fn settings_are_kept_and_wrong_ones_are_never_taken_for_defaults() {
         Setting::Anonymous(Anonymous::Reauthentication),
         Setting::LockAfter("10".parse().unwrap()),
         Setting::LockFor("1h".parse().unwrap()),
+        Setting::PasswordLengthMin("12".parse().unwrap()),
     ];
     assert_eq!(first.kept, Vec::<&str>::new());
     all.iter().for_each(|setting| drop(catalog.set(setting).unwrap()));
@@ -44,6 +45,7 @@ fn settings_are_kept_and_wrong_ones_are_never_taken_for_defaults() {
         anonymous: Anonymous::Reauthentication,
         lock_after: "10".parse().unwrap(),
         lock_for: "1h".parse().unwrap(),
+        password_length_min: "12".parse().unwrap(),
         server_name: Some("files".to_owned()),
         kept: all.iter().map(Setting::name).collect(),
         ..first.clone()
@@ -73,6 +75,8 @@ fn settings_are_kept_and_wrong_ones_are_never_taken_for_defaults() {
         ("server_guid", "x"),
         ("channels_max", "0"),
         ("channels_max", "33"),
+        ("password_length_min", "0"),
+        ("password_length_min", "65"),
         ("busy_poll", "0us"),
         ("busy_poll", "10001us"),
         ("busy_poll", "5ms"),

@@ -25,6 +25,15 @@ struct Shown {
     attributes: Vec<&'static str>,
 }
 
+/// One by itself, as `--json` prints it.
+#[derive(Serialize)]
+struct Looked {
+    #[serde(flatten)]
+    one: Shown,
+    /// Where it leads, where it is a symbolic link.
+    link: Option<String>,
+}
+
 /// What was made, as `--json` prints it.
 #[derive(Serialize)]
 struct Made {
@@ -50,12 +59,17 @@ pub(crate) fn list(arguments: &List, output: Output) -> Result<(), Error> {
 }
 
 pub(crate) fn stat(arguments: &Stat, output: Output) -> Result<(), Error> {
-    let facts =
-        with_tree(&arguments.place, &arguments.login, async |tree: Tree| tree.facts(&arguments.place.path).await)?;
+    let (facts, link) = with_tree(&arguments.place, &arguments.login, async |tree: Tree| {
+        let facts = tree.facts(&arguments.place.path).await?;
+        let is_link = facts.attributes.contains(FileAttributes::REPARSE_POINT);
+        let link = if is_link { tree.link(&arguments.place.path).await? } else { None };
+        Ok((facts, link))
+    })?;
     let one = shown(Entry { name: arguments.place.to_string(), facts, id: 0 });
-    output.print(&one, |one| {
+    output.print(&Looked { one, link }, |Looked { one, link }| {
+        let link = link.as_ref().map(|to| format!("Leads to    {}\n", printable(to))).unwrap_or_default();
         format!(
-            "Name        {}\nKind        {}\nSize        {} ({} bytes)\nAllocated   {}\nCreated     {}\nWritten     {}\nChanged     {}\nAttributes  {}\n",
+            "Name        {}\nKind        {}\n{link}Size        {} ({} bytes)\nAllocated   {}\nCreated     {}\nWritten     {}\nChanged     {}\nAttributes  {}\n",
             printable(&one.name),
             one.kind,
             bytes(one.size),

@@ -178,7 +178,7 @@ pub(crate) struct ShareCreate {
     pub(crate) file_mode: Option<u32>,
 
     /// Permissions of new directories, such as 0775 [default: 0700]
-    #[arg(long, value_name = "MODE", conflicts_with = "ram", value_parser = mode)]
+    #[arg(long, value_name = "MODE", conflicts_with = "ram", value_parser = directory_mode)]
     pub(crate) directory_mode: Option<u32>,
 
     /// Whose new files and directories are on this machine, such as media or media:staff, by name or number [default: the server's own user]
@@ -267,7 +267,7 @@ pub(crate) struct ShareUpdate {
     pub(crate) file_mode: Option<OrDefault<u32>>,
 
     /// Permissions of directories that are made from now on, such as 0775, or `none` for 0700
-    #[arg(long, value_name = "MODE", value_parser = mode_or_default)]
+    #[arg(long, value_name = "MODE", value_parser = directory_mode_or_default)]
     pub(crate) directory_mode: Option<OrDefault<u32>>,
 
     /// Whose files and directories are that are made from now on, such as media:staff, or `none` for the server's own user
@@ -289,6 +289,10 @@ pub(crate) struct Quota(pub(crate) Option<NonZeroU32>);
 /// A value, or what holds where nothing is said.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OrDefault<T>(pub(crate) Option<T>);
+
+fn directory_mode_or_default(text: &str) -> Result<OrDefault<u32>, Error> {
+    if text == "none" { Ok(OrDefault(None)) } else { directory_mode(text).map(|mode| OrDefault(Some(mode))) }
+}
 
 fn mode_or_default(text: &str) -> Result<OrDefault<u32>, Error> {
     if text == "none" { Ok(OrDefault(None)) } else { mode(text).map(|mode| OrDefault(Some(mode))) }
@@ -372,13 +376,32 @@ fn protocol(text: &str) -> Result<Protocol, Error> {
 }
 
 fn mode(text: &str) -> Result<u32, Error> {
+    mode_such_as(text, "0664")
+}
+
+/// Who may list a directory needs the right to enter it, too.
+fn directory_mode(text: &str) -> Result<u32, Error> {
+    mode_such_as(text, "0775")
+}
+
+fn mode_such_as(text: &str, example: &str) -> Result<u32, Error> {
     let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
-    mode.ok_or_else(|| Error::argument(format!("{text:?} is no mode"), "use octal digits from 0 to 777, such as 0664"))
+    mode.ok_or_else(|| {
+        Error::argument(format!("{text:?} is no mode"), format!("use octal digits from 0 to 777, such as {example}"))
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mode_that_is_none_is_refused_with_one_that_fits() {
+        assert_eq!((mode("0640").unwrap(), directory_mode("750").unwrap()), (0o640, 0o750));
+        assert!(mode("0999").unwrap_err().remedy().ends_with("0664"));
+        assert!(directory_mode("0999").unwrap_err().remedy().ends_with("0775"));
+        assert!(directory_mode_or_default("x").is_err_and(|error| error.remedy().ends_with("0775")));
+    }
 
     #[test]
     fn quotas_are_whole_gib_with_and_without_their_letter() {

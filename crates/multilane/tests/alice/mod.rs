@@ -1,4 +1,4 @@
-//! For tests: a server that was started as its users start one, and alice, whose password is `secret`.
+//! For tests: a server that was started as its users start one, and alice, whose password is `a secret`.
 
 use std::fs::File;
 use std::io::Write;
@@ -36,7 +36,7 @@ impl Server {
         Server { child, port }
     }
 
-    /// Whether alice, whose password is `secret`, can list a share.
+    /// Whether alice, whose password is `a secret`, can list a share.
     pub(crate) fn lets_alice_list(&self, place: &Place, share: &str) -> bool {
         let there = format!("smb://alice@127.0.0.1:{}/{share}", self.port);
         as_alice(&mut place.command(&["ls", &there])).status().unwrap().success()
@@ -72,7 +72,11 @@ impl Drop for Server {
 }
 
 pub(crate) fn as_alice(command: &mut Command) -> &mut Command {
-    command.env("MULTILANE_PASSWORD", "secret").env_remove("MULTILANE_USER").stdout(Stdio::null()).stderr(Stdio::null())
+    command
+        .env("MULTILANE_PASSWORD", "a secret")
+        .env_remove("MULTILANE_USER")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
 }
 
 pub(crate) fn wait_until(is_so: impl Fn() -> bool) {
@@ -86,7 +90,7 @@ pub(crate) fn wait_until(is_so: impl Fn() -> bool) {
 pub(crate) fn add_user(place: &Place, name: &str) {
     let mut command = place.command(&["user", "add", name, "--password-stdin"]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-    writeln!(child.stdin.take().unwrap(), "secret").unwrap();
+    writeln!(child.stdin.take().unwrap(), "a secret").unwrap();
     assert!(child.wait().unwrap().success());
 }
 
