@@ -60,7 +60,7 @@ fn the_owner_of_a_data_folder_cannot_look_into_roots_command() {
     let socket = UnixListener::bind(place.data.join("admin.sock")).unwrap();
     give(&place.data);
     let mut command = Command::new(env!("CARGO_BIN_EXE_multilane"));
-    command.args(["sessions", "--data"]).arg(&place.data).env("MULTILANE_PASSWORD", "secret");
+    command.args(["sessions", "--data"]).arg(&place.data).env("MULTILANE_PASSWORD", "a secret");
     let mut command = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let _connected = socket.accept().unwrap();
     let process = format!("/proc/{}", command.id());

@@ -74,7 +74,7 @@ fn a_share_has_another_folder_and_another_name_and_what_is_open_is_closed_only_w
     assert!(!writer.wait().unwrap().success());
     assert!(!server.lets_alice_list(&place, "share"));
     let there = format!("smb://alice@127.0.0.1:{}/documents", server.port);
-    let listed = place.command(&["ls", &there]).env("MULTILANE_PASSWORD", "secret").output().unwrap().stdout;
+    let listed = place.command(&["ls", &there]).env("MULTILANE_PASSWORD", "a secret").output().unwrap().stdout;
     assert!(String::from_utf8_lossy(&listed).contains("here"), "{}", String::from_utf8_lossy(&listed));
     let shown = place.json(&["share", "show", "documents"]);
     assert_eq!(

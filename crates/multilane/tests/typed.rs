@@ -106,9 +106,9 @@ fn a_password_is_typed_twice_and_shown_to_nobody() {
     terminal.shows(PROMPTS[0]);
     assert!(!terminal.modes().intersects(LocalModes::ECHO | LocalModes::ISIG));
     // Who mistypes takes back the last key, or all of them.
-    terminal.types("secrex\u{7f}t\n");
+    terminal.types("a secrex\u{7f}t\n");
     terminal.shows(PROMPTS[1]);
-    terminal.types("wrong\u{15}secret\r");
+    terminal.types("wrong\u{15}a secret\r");
     let shown = terminal.ended(0);
     assert!(["secre", "wrong"].iter().all(|typed| !shown.contains(typed)), "{shown}");
     assert!(server.lets_alice_list(&place, "share"), "{shown}");
