@@ -48,7 +48,7 @@ def main():
                 expect(early.tree_connect(FROZEN).status == BAD_NETWORK_NAME, "the share is served")
         with lines.check("who is removed meanwhile is out at once"):
             with connected("somebody-else") as other:
-                command("user", "remove", "somebody-else")
+                command("user", "delete", "somebody-else", "--force")
                 expect(other.tree_connect(SHARE).status == USER_SESSION_DELETED, "the session goes on")
             with Raw() as again:
                 again.negotiate()

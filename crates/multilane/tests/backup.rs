@@ -39,7 +39,7 @@ fn every_backup_that_is_made_while_things_change_restores_to_a_server_that_serve
                 place.done(&["account", "create", &account]);
                 place.done(&["account", "keys", &account, "--regenerate", "1"]);
                 if number % 2 == 0 {
-                    place.done(&["user", "remove", &user]);
+                    place.done(&["user", "delete", &user, "--force"]);
                     place.done(&["share", "delete", &share]);
                     place.done(&["account", "delete", &account]);
                 }
@@ -72,7 +72,7 @@ fn a_running_server_serves_what_was_restored_at_once_and_nobody_else() {
     let said = place.done(&["backup", text(&file)]);
     assert!(said.starts_with("backed up 1 account, 1 user, 0 groups, 0 operators and 2 shares to "), "{said}");
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o7777, 0o600);
-    place.done(&["user", "remove", "alice"]);
+    place.done(&["user", "delete", "alice", "--force"]);
     assert!(!server.lets_alice_list(&place, "fast"));
     let without_alice = place.place.path().join("without.db");
     place.done(&["backup", text(&without_alice)]);

@@ -167,7 +167,7 @@ const STEPS: [&str; 17] = [
          share INTEGER PRIMARY KEY REFERENCES share ON DELETE CASCADE,
          kept TEXT NOT NULL
      ) STRICT;
-     INSERT INTO azure_share (share, kept) SELECT id, '{\"modified\":' || unixepoch() * 1000 || '}' FROM share;
+     INSERT INTO azure_share (share, kept) SELECT id, '{\"modified\":' || (unixepoch() * 1000) || '}' FROM share;
      CREATE TABLE permission (
          share INTEGER NOT NULL REFERENCES share ON DELETE CASCADE,
          name TEXT NOT NULL,

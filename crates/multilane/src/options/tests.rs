@@ -40,6 +40,11 @@ otlp = \"http://127.0.0.1:4318\"
 otlp-every = 30
 page = 9446
 rest = 10004
+rest-tls = true
+rest-certificate = \"chain.pem\"
+rest-key = \"key.pem\"
+rest-group = \"tests\"
+dev = true
 log = \"server=debug,warn\"
 log-format = \"json\"
 audit-log = \"journald\"
@@ -54,7 +59,7 @@ threads = 0x2
         .collect();
     let mut named: Vec<String> = file.entries.iter().map(|entry| entry.id.clone()).collect();
     let lines: Vec<usize> = file.entries.iter().map(|entry| entry.line).collect();
-    assert_eq!(lines, (2..=24).collect::<Vec<_>>());
+    assert_eq!(lines, (2..=29).collect::<Vec<_>>());
     named.sort();
     let mut all = known.clone();
     all.sort();

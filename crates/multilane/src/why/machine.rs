@@ -253,7 +253,7 @@ mod tests {
         assert!(paths.contains(&"/sys/fs/cgroup/system.slice/cpu.stat".to_owned()), "{paths:?}");
         let first = cpu_stats("4:cpu,cpuacct:/hours");
         assert!(first.contains(&"/sys/fs/cgroup/cpu,cpuacct/hours/cpu.stat".to_owned()), "{first:?}");
-        assert_eq!(cpu_stats("3:cpuset:/x"), [String::new(); 0]);
+        assert!(cpu_stats("3:cpuset:/x").is_empty());
     }
 
     #[test]

@@ -1,4 +1,4 @@
--- A catalog as a program with schema 10 has made it: account `local`, user `alice` with the password `secret`, one share in the data folder.
+-- A catalog as a program with schema 10 has made it: account `local`, user `alice` with the password `a secret`, one share in the data folder.
 CREATE TABLE migration (version INTEGER PRIMARY KEY) STRICT;
 CREATE TABLE setting (
 name TEXT PRIMARY KEY,
@@ -89,6 +89,6 @@ INSERT INTO migration (version) VALUES (10);
 INSERT INTO setting (name, value) VALUES ('machine_sid', '1-2-3'), ('server_guid', '00112233445566778899aabbccddeeff');
 INSERT INTO principal (relative_id, folded_name) VALUES (1000, 'LOCAL'), (1001, 'ALICE');
 INSERT INTO account (relative_id, name, kind, key1, key2) VALUES (1000, 'local', 'FileStorage', 'MTExMTExMTExMTExMTExMTExMTExMTExMTExMTExMTExMTExMTExMTExMTExMTExMTExMTExMTExMTExMTExMQ==', 'MjIyMjIyMjIyMjIyMjIyMjIyMjIyMjIyMjIyMjIyMjIyMjIyMjIyMjIyMjIyMjIyMjIyMjIyMjIyMjIyMjIyMg==');
-INSERT INTO user (relative_id, name, account, nt_hash) VALUES (1001, 'alice', 1000, x'878d8014606cda29677a44efa1353fc7');
+INSERT INTO user (relative_id, name, account, nt_hash) VALUES (1001, 'alice', 1000, x'01610ca63fc6868f0391c63f9abb3e02');
 INSERT INTO share (name, folded_name, account, folder, read_only, seal_required, comment)
 VALUES ('share', 'SHARE', 1000, 'DATA/share', 0, 0, '');

@@ -230,7 +230,7 @@ async fn who_gives_up_nothing_until_the_limit_leaves_a_line() {
         });
         other.process(&mut opening).unwrap();
         assert_eq!(other.receive().await.status(), Status::PENDING);
-        assert_eq!(lines.of("break_unanswered"), [String::new(); 0]);
+        assert!(lines.of("break_unanswered").is_empty());
         assert_eq!(other.receive().await.status(), Status::SUCCESS);
         let [line] = &lines.of("break_unanswered")[..] else { panic!("{:?}", lines.of("break_unanswered")) };
         for part in ["path=\"file\"", "what=\"lease\"", "seconds=35", &format!("session={}", holder.session_id.0)] {
