@@ -59,7 +59,7 @@ class ByHttp(SansIOHTTPPolicy):
 
 def asked(method, path, body=None, token=None, headers=None):
     """An answer's status, JSON and headers."""
-    connection = http.client.HTTPConnection(urllib.parse.urlsplit(URL).netloc, timeout=60)
+    connection = http.client.HTTPConnection(urllib.parse.urlsplit(URL).netloc, timeout=120)
     try:
         headers = dict(headers or {}, **({"Authorization": f"Bearer {token}"} if token else {}))
         if isinstance(body, dict):
