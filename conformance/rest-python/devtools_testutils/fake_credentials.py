@@ -1,0 +1,3 @@
+"""Names that the tests import."""
+
+STORAGE_ACCOUNT_FAKE_KEY = "unused"
