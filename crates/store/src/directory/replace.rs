@@ -96,7 +96,7 @@ impl Replacing<'_> {
         self.volume.quota.as_ref().map_or(Ok(()), Quota::check_room_for_unit)?;
         self.by(|at| {
             symlinkat(target, at.folder, at.name).map_err(error)?;
-            let mut made = self.open(at, target)?;
+            let mut made = self.open(at, target, given)?;
             fill(&mut made, new.security, given).inspect_err(|_| take_away(at, &made))?;
             Ok(made)
         })
@@ -125,12 +125,13 @@ impl Replacing<'_> {
     }
 
     /// Opens the link that was just made. Another program may have put something else there, which a client must not come to have by this, and which
-    /// must not be given away.
-    fn open(&self, at: At<'_>, target: &[u8]) -> Result<OpenFile, Error> {
+    /// must not be given away. Other machines' file systems may say that what this process makes is somebody else's: there nothing can be given away.
+    fn open(&self, at: At<'_>, target: &[u8], given: Option<UnixOwner>) -> Result<OpenFile, Error> {
         let opened = walk::open_in(self.volume, self.folder, at.name, Use::Metadata).map_err(opening)?;
         let found = stat(&opened.fd).map_err(error)?;
         let is_it = file_type(&found) == FileType::Symlink
-            && (found.stx_uid, found.stx_nlink) == (geteuid().as_raw(), 1)
+            && (given.is_none() || found.stx_uid == geteuid().as_raw())
+            && found.stx_nlink == 1
             && link_target(&opened.fd).is_ok_and(|found| found == target);
         if !is_it {
             return Err(Error::Denied);
@@ -250,10 +251,14 @@ mod tests {
         let folder = Folder::new((root, Reach::Path)).unwrap();
         let named = walk::named(&folder, b"link").unwrap();
         let replacing = Replacing { volume, folder: &folder, disk: b"link", named: &named };
-        let open = |name: &str| replacing.open(folder.at(name.as_bytes()), b"target").map(|made| made.is_link);
-        assert_eq!(open("link"), Ok(true));
-        for name in ["secret", "other", "twice"] {
-            assert_eq!(open(name), Err(Error::Denied), "{name}");
+        let itself = UnixOwner { uid: geteuid().as_raw(), gid: rustix::process::getegid().as_raw() };
+        for given in [None, Some(itself)] {
+            let open =
+                |name: &str| replacing.open(folder.at(name.as_bytes()), b"target", given).map(|made| made.is_link);
+            assert_eq!(open("link"), Ok(true));
+            for name in ["secret", "other", "twice"] {
+                assert_eq!(open(name), Err(Error::Denied), "{name}");
+            }
         }
     }
 
