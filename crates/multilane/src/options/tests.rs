@@ -154,7 +154,8 @@ fn a_file_that_cannot_be_looked_at_is_not_taken_for_none() {
     assert!(file::default_place(&place.path().join("file")).is_some());
     // Nobody writes to it, and nobody waits for that.
     let pipe = place.path().join("pipe");
-    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
     assert!(SettingsFile::read(Some(pipe), &[]).unwrap().unwrap().entries.is_empty());
 }
 

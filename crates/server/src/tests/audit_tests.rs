@@ -278,7 +278,7 @@ async fn a_rename_that_replaces_and_a_link_have_both_names() {
 #[test]
 fn what_takes_the_place_of_a_file_is_told_to_delete_it_and_to_change_who_may_do_what() {
     for (audited_classes, class) in
-        [("delete", "delete"), ("security", "security"), ("write", "write"), ("all", "security")]
+        [("delete", "delete"), ("security", "security"), ("write", "write"), ("write,delete,security", "delete")]
     {
         run(async {
             let (server, kept) = audited(audited_classes);

@@ -151,9 +151,7 @@ async fn a_link_is_made_read_followed_by_its_client_and_removed_as_itself() {
         let as_directory = |request: &mut CreateRequest<'_>| request.options = CreateOptions::DIRECTORY_FILE;
         assert_eq!(stopped(&peer.create("way", as_directory).await).0, 0);
         // What is left is told as it was said.
-        for (name, left) in
-            [("way\\\\sub\\\\\\file", 11), ("d\\..\\.\\way\\x", 2), ("way\\x\\..\\y", 7), ("way:stream", 7)]
-        {
+        for (name, left) in [("way\\\\sub\\\\\\file", 12), (".\\way\\x", 2), ("way\\x\\..\\y", 7), ("way:stream", 7)] {
             assert_eq!(stopped(&peer.create(name, plain).await).0, 2 * left, "{name}");
         }
         // Also who means the last name itself, where another stands on the way.
@@ -393,7 +391,8 @@ async fn what_makes_no_link_is_refused_and_changes_nothing() {
         let answer = peer.ioctl(CtlCode::DELETE_REPARSE_POINT, reader, &good[..8], 0).await;
         assert_eq!(answer.status(), Status::ACCESS_DENIED);
         peer.close(reader).await;
-        let edit = |request: &mut CreateRequest<'_>| request.desired_access = WRITE_ATTRIBUTES.into();
+        let both = WRITE_ATTRIBUTES | READ_ATTRIBUTES;
+        let edit = |request: &mut CreateRequest<'_>| request.desired_access = both.into();
         let writer = peer.create("reader", edit).await.file_id();
         let mut nfs = ReparseTag::NFS.0.to_le_bytes().to_vec();
         nfs.extend_from_slice(&[12, 0, 0, 0]);

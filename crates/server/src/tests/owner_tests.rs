@@ -65,7 +65,7 @@ async fn what_a_user_makes_is_its_owners_at_once_and_what_others_make_the_shares
         assert_eq!((owner("file"), owner("folder")), ((of_user, 0o600), (of_user, 0o700)));
         assert_eq!(owner("others"), (of_share.unwrap_or(itself), 0o600));
         // So are links, and files that are made of links.
-        let link = peer.open("file").await;
+        let link = peer.open("link").await;
         let mut point = Vec::new();
         assert!(encode_symlink("x", "x", 1, &mut point));
         let none = [&point[..4], &[0; 4]].concat();
@@ -75,7 +75,7 @@ async fn what_a_user_makes_is_its_owners_at_once_and_what_others_make_the_shares
             (CtlCode::DELETE_REPARSE_POINT, &none, false),
         ] {
             assert_eq!(peer.ioctl(code, link, input, 0).await.status(), Status::SUCCESS);
-            let found = fs::symlink_metadata(folder.path().join("file")).unwrap();
+            let found = fs::symlink_metadata(folder.path().join("link")).unwrap();
             assert_eq!((UnixOwner { uid: found.uid(), gid: found.gid() }, found.is_symlink()), (of_user, is_link));
         }
         map(&server, None);
