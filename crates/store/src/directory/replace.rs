@@ -8,7 +8,7 @@ use rustix::fs::{AtFlags, FileType, Gid, RenameFlags, Uid};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use crate::directory::calls::{chown_opened, symlinkat};
+use crate::directory::calls::{self, chown_opened, symlinkat};
 use crate::directory::errno::{error, opening};
 use crate::directory::file::{OpenFile, link_target};
 use crate::directory::folder::Folder;
@@ -247,7 +247,7 @@ mod tests {
         symlink("elsewhere", place.path().join("other")).unwrap();
         symlink("target", place.path().join("twice")).unwrap();
         std::fs::hard_link(place.path().join("twice"), place.path().join("again")).unwrap();
-        let root = rustix::fs::open(place.path(), rustix::fs::OFlags::PATH, rustix::fs::Mode::empty()).unwrap();
+        let root = calls::open(place.path(), rustix::fs::OFlags::PATH, rustix::fs::Mode::empty()).unwrap();
         let folder = Folder::new((root, Reach::Path)).unwrap();
         let named = walk::named(&folder, b"link").unwrap();
         let replacing = Replacing { volume, folder: &folder, disk: b"link", named: &named };
