@@ -24,6 +24,7 @@ TIME_TEXT = "2019-05-10T01:02:03.1234560Z"
 SETTINGS = ContentSettings(content_type="text/plain", content_encoding="identity", content_language="en", content_disposition="inline",
                            cache_control="no-cache")
 OTHER = "other"
+EVERYBODY = ShareAccess.FILE_SHARE_READ | ShareAccess.FILE_SHARE_WRITE | ShareAccess.FILE_SHARE_DELETE
 
 
 def main():
@@ -33,7 +34,7 @@ def main():
                   sparse, md5, copies, from_url, renames, links):
         with lines.check(f"azure-storage-file-share: {check.__doc__}"):
             check(service, share)
-    for check in (leases, handles, open_below, attributes_beside_smb, written_time, caching, streams_by_smb):
+    for check in (leases, handles, open_below, made_whole, attributes_beside_smb, written_time, caching, streams_by_smb):
         with lines.check(check.__doc__), smb() as tree:
             check(share, tree)
     for check in (hostile_properties, dots, changes_at_once):
@@ -342,9 +343,8 @@ def leases(share, tree):
 def open_by_smb(tree, name, access):
     """Opens and closes; gives the status."""
     file = Open(tree, name)
-    everything = ShareAccess.FILE_SHARE_READ | ShareAccess.FILE_SHARE_WRITE | ShareAccess.FILE_SHARE_DELETE
     try:
-        file.create(ImpersonationLevel.Impersonation, access, FileAttributes.FILE_ATTRIBUTE_NORMAL, everything, CreateDisposition.FILE_OPEN, 0)
+        file.create(ImpersonationLevel.Impersonation, access, FileAttributes.FILE_ATTRIBUTE_NORMAL, EVERYBODY, CreateDisposition.FILE_OPEN, 0)
     except SMBResponseException as error:
         return error.status
     file.close()
@@ -385,6 +385,34 @@ def open_below(share, tree):
     expect(directory.rename_directory("moved below").exists(), "it is not renamed afterwards")
 
 
+def made_whole(share, tree):
+    """a file that is made with a permission is opened by nobody before it has that and its data"""
+    length = 48 * MIB
+    share.get_file_client("whole source").upload_file(chance.randbytes(length))
+    source, target, done = share.get_file_client("whole source").url, share.get_file_client("whole target"), threading.Event()
+
+    def copy():
+        target.start_copy_from_url(source, file_permission=SDDL)
+        done.set()
+
+    copying = threading.Thread(target=copy)
+    copying.start()
+    seen = set()
+    while not done.is_set():
+        file = Open(tree, "whole target")
+        try:
+            file.create(ImpersonationLevel.Impersonation, FilePipePrinterAccessMask.GENERIC_READ, 0, EVERYBODY, CreateDisposition.FILE_OPEN, 0)
+        except SMBResponseException as error:
+            seen.add(error.status)
+            continue
+        seen.add(0)
+        expect(file.end_of_file == length, f"it was opened with {file.end_of_file} bytes")
+        file.close()
+    copying.join()
+    expect(0xC0000043 in seen and seen <= {0, 0xC0000034, 0xC0000043}, [hex(status) for status in seen])
+    expect(share.get_permission_for_share(target.get_file_properties().permission_key) == SDDL, "it has another permission")
+
+
 def attributes_beside_smb(share, tree):
     """attributes that REST sets are SMB's, and the other way round"""
     file = share.get_file_client("beside")
@@ -422,8 +450,7 @@ def caching(share, tree):
     rest.upload_file(b"x")
     tree.session.connection.outstanding_requests = Unanswered()
     holder = Open(tree, "cached")
-    everything = ShareAccess.FILE_SHARE_READ | ShareAccess.FILE_SHARE_WRITE | ShareAccess.FILE_SHARE_DELETE
-    holder.create(ImpersonationLevel.Impersonation, FilePipePrinterAccessMask.GENERIC_READ | FilePipePrinterAccessMask.GENERIC_WRITE, 0, everything,
+    holder.create(ImpersonationLevel.Impersonation, FilePipePrinterAccessMask.GENERIC_READ | FilePipePrinterAccessMask.GENERIC_WRITE, 0, EVERYBODY,
                   CreateDisposition.FILE_OPEN, 0, oplock_level=RequestedOplockLevel.SMB2_OPLOCK_LEVEL_BATCH)
     begun = time.monotonic()
     status, told, _ = asked("GET", f"/{SHARE}/cached", "")

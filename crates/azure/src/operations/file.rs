@@ -315,7 +315,7 @@ impl AsRef<[u8]> for Whole {
 /// A range that is wanted whole, once there is room for it.
 pub(super) async fn read_all(service: &Service, file: &File, mut range: Range<u64>) -> Result<Bytes, Failure> {
     let length = range.end - range.start;
-    let busy = || Failure::new(Code::ServerBusy, "The server holds as much as it may; try again.");
+    let busy = || Failure::new(Code::OperationTimedOut, "The server holds as much as it may; try again.");
     let wanted = u32::try_from(length).map_err(|_| Failure::new(Code::InvalidRange, "The range is too long."))?;
     let room = timeout(ROOM_WITHIN, Arc::clone(&service.files.room).acquire_many_owned(wanted)).await;
     let room = room.map_err(|_| busy())?.map_err(|_| busy())?;

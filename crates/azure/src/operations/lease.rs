@@ -36,6 +36,8 @@ struct Lease {
     id: String,
     /// None where it was broken.
     file: Option<File>,
+    /// The session that has the file open.
+    session: Option<u64>,
 }
 
 impl From<OnDiskId> for FileNumber {
@@ -50,16 +52,23 @@ impl Leases {
     }
 
     /// Looks at the lease of a file, if there is one.
-    fn with<T>(&self, share: i64, file: FileNumber, look: impl FnOnce(Option<&mut Lease>) -> T) -> T {
+    fn with<T>(&self, place: &Place, file: FileNumber, look: impl FnOnce(Option<&mut Lease>) -> T) -> T {
+        let session = place.tree.session_id();
         let mut leases = self.0.lock();
-        let of_share = leases.entry(share).or_default();
-        // An open that its session has lost protects nothing any more.
-        if of_share.get(&file).is_some_and(|lease| lease.file.as_ref().is_some_and(|file| !file.is_open())) {
-            of_share.remove(&file);
+        let of_share = leases.entry(place.share).or_default();
+        // One whose session has ended, or was followed by another, protects nothing any more.
+        let is_over = |lease: &Lease| {
+            let is_others = session.is_some() && lease.session != session;
+            lease.file.as_ref().is_some_and(|file| is_others || !file.is_open())
+        };
+        if of_share.get(&file).is_some_and(is_over)
+            && let Some(left) = of_share.remove(&file).and_then(|lease| lease.file)
+        {
+            drop(tokio::spawn(left.close()));
         }
         let seen = look(of_share.get_mut(&file));
         if of_share.is_empty() {
-            leases.remove(&share);
+            leases.remove(&place.share);
         }
         seen
     }
@@ -93,7 +102,7 @@ impl Leases {
 pub(super) fn tell(service: &Service, place: &Place, id: Option<OnDiskId>, answer: &mut Answer) {
     let told = id
         .filter(|_| service.files.leases.has_any(place.share))
-        .map(|id| service.files.leases.with(place.share, id.into(), |lease| lease.map(|lease| lease.file.is_some())));
+        .map(|id| service.files.leases.with(place, id.into(), |lease| lease.map(|lease| lease.file.is_some())));
     let (state, status) = match told.flatten() {
         Some(true) => ("leased", "locked"),
         Some(false) => ("broken", "unlocked"),
@@ -123,7 +132,7 @@ pub(super) async fn by_header(service: &Service, given: Option<&str>, place: &Pl
         Ok((_, None)) => return given.map_or(Ok(None), |_| Err(not_present())),
         Err(error) => return Err(error.into()),
     };
-    service.files.leases.with(place.share, id.into(), |lease| {
+    service.files.leases.with(place, id.into(), |lease| {
         match (lease.map(|lease| (lease.id.clone(), lease.file.clone())), given) {
             (Some((id, Some(file))), Some(given)) if id == given => Ok(Some(file)),
             (Some((_, Some(_))), Some(_)) => Err(Failure::new(
@@ -189,7 +198,7 @@ async fn acquire(service: &Service, ask: &Ask, place: &Place, proposed: Option<S
     }
     let number = number_of(place).await?;
     let leased = |id: &Option<String>| {
-        service.files.leases.with(place.share, number, |lease| match lease {
+        service.files.leases.with(place, number, |lease| match lease {
             Some(lease) if lease.file.is_some() => Some(id.as_ref() == Some(&lease.id)),
             Some(_) | None => None,
         })
@@ -211,7 +220,7 @@ async fn acquire(service: &Service, ask: &Ask, place: &Place, proposed: Option<S
         Some(id) => id,
         None => new_id()?,
     };
-    let lease = Lease { id: id.clone(), file: Some(file) };
+    let lease = Lease { id: id.clone(), file: Some(file), session: place.tree.session_id() };
     if let Err(file) = service.files.leases.add(place.share, number, lease) {
         file.close().await?;
         return Err(Failure::new(Code::HandleLimitExceeded, format!("A share has {LEASES_MAX} leases at most.")));
@@ -221,7 +230,7 @@ async fn acquire(service: &Service, ask: &Ask, place: &Place, proposed: Option<S
 
 async fn change(service: &Service, place: &Place, given: &str, proposed: String) -> Result<Answer, Failure> {
     let number = number_of(place).await?;
-    service.files.leases.with(place.share, number, |lease| match lease {
+    service.files.leases.with(place, number, |lease| match lease {
         Some(lease) if lease.file.is_none() => Err(absent()),
         Some(lease) if lease.id == given || lease.id == proposed => {
             lease.id.clone_from(&proposed);
@@ -235,7 +244,7 @@ async fn change(service: &Service, place: &Place, given: &str, proposed: String)
 
 async fn release(service: &Service, place: &Place, given: &str) -> Result<Answer, Failure> {
     let number = number_of(place).await?;
-    service.files.leases.with(place.share, number, |lease| match lease {
+    service.files.leases.with(place, number, |lease| match lease {
         Some(lease) if lease.id == given => Ok(()),
         Some(_) => Err(mismatch()),
         None => Err(absent()),
@@ -249,7 +258,7 @@ async fn release(service: &Service, place: &Place, given: &str) -> Result<Answer
 /// Break: a lease of a file has no time left, so that it ends at once.
 async fn end(service: &Service, place: &Place, given: Option<String>) -> Result<Answer, Failure> {
     let number = number_of(place).await?;
-    let file = service.files.leases.with(place.share, number, |lease| match lease {
+    let file = service.files.leases.with(place, number, |lease| match lease {
         Some(lease) if given.as_ref().is_none_or(|given| *given == lease.id) => Ok(lease.file.take()),
         Some(_) => Err(mismatch()),
         None => Err(absent()),
