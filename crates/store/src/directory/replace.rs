@@ -8,7 +8,7 @@ use rustix::fs::{AtFlags, FileType, Gid, RenameFlags, Uid};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-use crate::directory::calls::{self, chown_opened, symlinkat};
+use crate::directory::calls::{chown_opened, symlinkat};
 use crate::directory::errno::{error, opening};
 use crate::directory::file::{OpenFile, link_target};
 use crate::directory::folder::Folder;
@@ -234,6 +234,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+    use crate::directory::calls;
     use crate::directory::folder::{Folder, Reach};
     use crate::directory::{DirectoryOptions, DirectoryStore};
 
