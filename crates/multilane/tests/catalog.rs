@@ -102,7 +102,7 @@ fn who_gets_another_password_is_out_at_once_and_comes_back_with_that_alone() {
     add_user(&served, "alice");
     let mut writer = alice_writes(&served);
     wait_until_alice_has(&served, true);
-    tell_password(&served, &["user", "passwd", "alice"], "another");
+    tell_password(&served, &["user", "passwd", "alice"], "another one");
     wait_until_alice_has(&served, false);
     assert!(!writer.wait().unwrap().success() && !alice_may_sign_in(&served));
     tell_password(&served, &["user", "passwd", "alice"], "a secret");
@@ -115,14 +115,14 @@ fn who_gets_another_password_with_a_grace_is_out_when_that_is_over() {
     add_user(&served, "alice");
     let mut writer = alice_writes(&served);
     wait_until_alice_has(&served, true);
-    tell_password(&served, &["user", "passwd", "alice", "--grace", "1h"], "another");
+    tell_password(&served, &["user", "passwd", "alice", "--grace", "1h"], "another one");
     assert!(!alice_may_sign_in(&served));
     wait_until_alice_has(&served, true);
-    tell_password(&served, &["user", "passwd", "alice", "--grace", "1s"], "third");
+    tell_password(&served, &["user", "passwd", "alice", "--grace", "1s"], "a third one");
     // The password that it began with has an hour; one without a grace ends all.
     sleep(Duration::from_secs(2));
     wait_until_alice_has(&served, true);
-    tell_password(&served, &["user", "passwd", "alice"], "fourth");
+    tell_password(&served, &["user", "passwd", "alice"], "a fourth one");
     wait_until_alice_has(&served, false);
     assert!(!writer.wait().unwrap().success());
 
