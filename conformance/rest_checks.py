@@ -320,7 +320,7 @@ def bodies():
     put = {"x-ms-write": "update", "x-ms-range": f"bytes=0-{4 * MIB}", "x-ms-version": "2026-10-06"}
     status, headers, _ = asked("PUT", f"/{SHARE}/a-file", "comp=range", more=dict(put, **{"Content-Length": str(4 * MIB + 1)}))
     expect((status, headers.get("x-ms-error-code")) == (413, "RequestBodyTooLarge"), f"{status}")
-    silent = [asking(b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 4194304\r\n") for _ in range(20)]
+    silent = [asking(b"PUT / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4194304\r\n") for _ in range(20)]
     try:
         expect(asked("GET", f"/{SHARE}", "restype=share")[0] == 200, "somebody else waits")
     finally:

@@ -120,16 +120,16 @@ def refused(answer, what, statuses=(400, 403, 405, 408, 411, 413, 414, 431, 501,
 def no_http(rest):
     """what is no HTTP is refused, or hung up on"""
     for sent in (b"\0" * 1000, b"\xfeSMB" + bytes(200), b"\x16\x03\x01\x02\x00" + bytes(512), b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"GET\r\n\r\n",
-                 b"GET / HTTP/9.9\r\n\r\n", b"GET  / HTTP/1.1\r\n\r\n", b"G\xc3\x84T / HTTP/1.1\r\nHost: x\r\n\r\n", b"/ HTTP/1.1\r\n\r\n" * 50,
-                 b"GET /a b HTTP/1.1\r\nHost: x\r\n\r\n", b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n", b"TRACE / HTTP/1.1\r\nHost: x\r\n\r\n",
-                 b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n", b"GET / HTTP/1.1\nHost: x\n\n", b"GET http://[/ HTTP/1.1\r\nHost: x\r\n\r\n"):
+                 b"GET / HTTP/9.9\r\n\r\n", b"GET  / HTTP/1.1\r\n\r\n", b"G\xc3\x84T / HTTP/1.1\r\nHost: localhost\r\n\r\n", b"/ HTTP/1.1\r\n\r\n" * 50,
+                 b"GET /a b HTTP/1.1\r\nHost: localhost\r\n\r\n", b"CONNECT x:1 HTTP/1.1\r\nHost: localhost\r\n\r\n", b"TRACE / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                 b"OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n", b"GET / HTTP/1.1\nHost: localhost\n\n", b"GET http://[/ HTTP/1.1\r\nHost: localhost\r\n\r\n"):
         refused(rest.asked(sent), sent[:40])
 
 
 def heads(rest):
     """heads that are too long, have too many headers, or bytes that no header has, are refused"""
-    begin = b"GET /a HTTP/1.1\r\nHost: x\r\n"
-    for sent in (begin + b"X: " + b"a" * 70_000 + b"\r\n\r\n", b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+    begin = b"GET /a HTTP/1.1\r\nHost: localhost\r\n"
+    for sent in (begin + b"X: " + b"a" * 70_000 + b"\r\n\r\n", b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
                  begin + b"".join(b"X-%d: 1\r\n" % number for number in range(200)) + b"\r\n",
                  begin + b"X\0: 1\r\n\r\n", begin + b"X: a\0b\r\n\r\n", begin + b" folded: 1\r\n\r\n", begin + b"X : 1\r\n\r\n", begin + b": 1\r\n\r\n",
                  begin + b"X: a\rb: 1\r\n\r\n", begin + b"Content-Length: 99999999999999999999\r\n\r\n", begin + b"Content-Length: -1\r\n\r\n",
@@ -197,9 +197,9 @@ def bodies_that_differ(rest):
 
 def no_bodies(rest):
     """a body is read of nobody who has proved nothing"""
-    for head in (b"PUT /nobody/x HTTP/1.1\r\nHost: x\r\nContent-Length: 4194304\r\n\r\n",
-                 b"PUT /nobody/x HTTP/1.1\r\nHost: x\r\nContent-Length: 4194304\r\nExpect: 100-continue\r\n\r\n",
-                 b"POST /nobody?restype=service&comp=userdelegationkey HTTP/1.1\r\nHost: x\r\nContent-Length: 18446744073709551615\r\n\r\n"):
+    for head in (b"PUT /nobody/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4194304\r\n\r\n",
+                 b"PUT /nobody/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4194304\r\nExpect: 100-continue\r\n\r\n",
+                 b"POST /nobody?restype=service&comp=userdelegationkey HTTP/1.1\r\nHost: localhost\r\nContent-Length: 18446744073709551615\r\n\r\n"):
         began = time.monotonic()
         answer = rest.asked(head)
         refused(answer, head, (400, 403, 413, 431))
@@ -228,9 +228,9 @@ def authorizations(rest):
     for query in ("sig=", "sig=AAAA", "sv=2026-10-06&sr=f&sp=r&se=2099-01-01&sig=AAAA", "sv=2026-10-06&ss=f&srt=sco&sp=rwdl&se=2099-01-01&sig=AAAA",
                   "sv=%00&sig=%00", "&".join(f"sig={number}" for number in range(2_000)), "sv=2026-10-06&sr=f&sp=r&se=99999-01-01&sig=AAAA",
                   "sv=2026-10-06&sr=f&sp=r&se=2099-13-45T99:99:99Z&sig=AAAA", "sv=2026-10-06&sr=f&skoid=a&sktid=b&sp=r&se=2099-01-01&sig=AAAA"):
-        answer = rest.asked(f"GET {path}?{query} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        answer = rest.asked(f"GET {path}?{query} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         expect((answer.status, answer.code) == (403, "AuthenticationFailed"), f"{query[:60]}: {answer.status} {answer.code}")
-    expect(rest.asked(f"OPTIONS {path} HTTP/1.1\r\nHost: x\r\nOrigin: http://x\r\nAccess-Control-Request-Method: GET\r\n\r\n".encode()).status == 403,
+    expect(rest.asked(f"OPTIONS {path} HTTP/1.1\r\nHost: localhost\r\nOrigin: http://x\r\nAccess-Control-Request-Method: GET\r\n\r\n".encode()).status == 403,
            "a page of anybody may ask")
 
 
@@ -309,7 +309,7 @@ def silent_heads(rest):
             one.connect_ex((HOST, rest.port))
             if number % 2:
                 with contextlib.suppress(OSError):
-                    one.send(b"GET / HTTP/1.1\r\nHost: x\r\nX-")
+                    one.send(b"GET / HTTP/1.1\r\nHost: localhost\r\nX-")
             if number % (many // 20) == many // 20 - 1:
                 slowest = max(slowest, timed(rest))
         slowest = max(slowest, *(timed(rest) for _ in range(10)))

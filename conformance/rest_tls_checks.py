@@ -88,7 +88,7 @@ def plain():
     with contextlib.ExitStack() as stack:
         silent = [stack.enter_context(socket.create_connection((HOST, PORT), timeout=HANDSHAKE_SECONDS)) for _ in range(300)]
         with socket.create_connection((HOST, PORT), timeout=10) as connection:
-            connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
             expect(not connection.recv(100).startswith(b"HTTP"), "HTTP is answered")
         files()
         expect(silent[0].recv(1) == b"", "who says nothing stays")

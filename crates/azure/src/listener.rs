@@ -1,6 +1,7 @@
 //! Who connects by HTTP: taken, bounded, and answered.
 
 mod body;
+mod host;
 mod places;
 
 use std::io;
@@ -16,10 +17,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use control::{CorsRule, Keys, KnownCatalog, Operations, Role, StoredPolicy};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
-use hyper::header::{AUTHORIZATION, HOST, TRANSFER_ENCODING};
+use hyper::header::HOST;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Method, Request, Version};
+use hyper::{Method, Request};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use jiff::Timestamp;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -230,7 +231,7 @@ impl Front {
         stay.does(Doing::Waiting);
         let id = format!("{:016x}", self.asked.fetch_add(1, Ordering::Relaxed));
         let (method, headers) = (request.method().clone(), request.headers().clone());
-        let host = host_of(&request);
+        let host = host::of(&request, connected.is_secure);
         if let Ok(host) = &host
             && management::is_for(host, request.uri().path(), request.uri().query())
         {
@@ -297,27 +298,6 @@ impl Front {
             answer.extensions_mut().insert(Turn { _permit: Arc::new(turn) });
         }
         Ok(answer)
-    }
-}
-
-/// The host that a request names, where it is one that others who pass it on read as this does.
-fn host_of(request: &Request<Incoming>) -> Result<String, Failure> {
-    let headers = request.headers();
-    // The service has no bodies in chunks, and whoever passes them on might see another end of one.
-    if headers.contains_key(TRANSFER_ENCODING) {
-        return Err(Failure::new(
-            Code::MissingContentLengthHeader,
-            "A body has a Content-Length, and no Transfer-Encoding.",
-        ));
-    }
-    if headers.get_all(AUTHORIZATION).iter().count() > 1 {
-        return Err(Failure::unauthenticated("it has two Authorization headers"));
-    }
-    let hosts: Vec<_> = headers.get_all(HOST).iter().collect();
-    match hosts[..] {
-        [host] => host.to_str().map(str::to_owned).map_err(|_| Failure::header("Host", "a name or an address")),
-        [] if request.version() == Version::HTTP_10 => Ok(String::new()),
-        _ => Err(Failure::header("Host", "one name or address")),
     }
 }
 

@@ -39,7 +39,9 @@ impl Place {
     pub(crate) fn done(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         let complaint = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.success() && complaint.is_empty(), "{arguments:?}: {complaint}");
+        // That this machine's disk is smaller than what a share is provisioned with is said, and no complaint.
+        let is_quiet = complaint.lines().all(|line| line.contains("is provisioned with"));
+        assert!(output.status.success() && is_quiet, "{arguments:?}: {complaint}");
         String::from_utf8(output.stdout).unwrap()
     }
 
