@@ -243,11 +243,15 @@ def sharing(share, tree):
 
 
 def locks(share, tree):
-    """a range that an SMB client has locked is neither read nor written by REST"""
-    rest = share.get_file_client("locked")
+    """a range that an SMB client has locked is neither read nor written by REST, and a copy that fails leaves what is there"""
+    rest, kept = share.get_file_client("locked"), share.get_file_client("kept")
     rest.upload_file(bytes(1000))
+    kept.upload_file(b"precious")
     with opened(tree, "locked") as file:
         lock(file, 100, 50, 0x2 | 0x10)
+        refused(lambda: kept.start_copy_from_url(rest.url), "FileLockConflict", 409)
+        expect(kept.download_file().readall() == b"precious", "it is lost")
+        expect(not list(FOLDER.glob("~*")), "a draft is left")
         refused(lambda: rest.upload_range(b"x" * 100, 50, 100), "FileLockConflict", 409)
         expect(rest.upload_range(b"x" * 50, 0, 50) is not None, "what is not locked cannot be written")
         lock(file, 100, 50, 0x4)

@@ -54,12 +54,12 @@ pub(super) async fn create(service: &Service, ask: &Ask) -> Result<Answer, Failu
     let mut properties = SmbProperties::asked(service, ask, place.share, None)?;
     let kept = Kept::asked(ask)?;
     let made = Made::of(service, ask, &place, &properties).await?;
-    if !matches!(made, Made::New(_)) {
+    let is_leased = matches!(made, Made::Leased(_));
+    if is_leased {
         properties = properties.made_anew();
     }
-    let is_new = matches!(made, Made::New(_));
     made.fill(async |file| fill(file, length, &ask.body).await).await?;
-    if !is_new || kept != Kept::default() {
+    if is_leased || kept != Kept::default() {
         kept.replace(&place).await?;
     }
     properties.set_at(&place, false).await?;
@@ -86,14 +86,14 @@ async fn fill(file: &File, length: u64, body: &Bytes) -> Result<(), Failure> {
 pub(super) enum Made {
     /// It was not there. Nobody else has it open before it is as asked for.
     New(File),
-    /// It was there, and is empty now.
-    Anew(File),
+    /// Something is there, which stays until this one, of another name beside it, is whole and takes its place.
+    Anew { file: File, over: String },
     /// The same, by the open of its lease.
     Leased(File),
 }
 
 impl Made {
-    /// Makes it, or empties what is there, where who asks may do that.
+    /// Makes it, or another one beside what is there, where who asks may write that over. A leased one is emptied: its lease is of that file.
     pub(super) async fn of(
         service: &Service,
         ask: &Ask,
@@ -117,26 +117,16 @@ impl Made {
         let emptying = OpenOptions { security, ..of_file(Access::Write) };
         for _ in 0..RACES_MAX {
             match place.open(making).await {
-                Ok(file) => {
-                    let set = properties.set_permission(&file).await;
-                    return match set {
-                        Ok(()) => Ok(Made::New(file)),
-                        Err(failure) => {
-                            undo(file).await;
-                            Err(failure)
-                        }
-                    };
-                }
+                Ok(file) => return permitted(file, properties).await.map(Made::New),
                 Err(failure) if failure.code == Code::ResourceAlreadyExists && ask.by.may_overwrite() => {}
                 Err(failure) => return Err(failure),
             }
             match place.open(emptying).await {
-                Ok(file) => {
-                    if let Err(error) = file.set_length(0).await {
-                        let _ = file.close().await;
-                        return Err(error.into());
-                    }
-                    return Ok(Made::Anew(file));
+                Ok(there) => {
+                    there.close().await?;
+                    let file = place.beside()?.open(making).await?;
+                    let (file, over) = (permitted(file, properties).await?, place.path.clone());
+                    return Ok(Made::Anew { file, over });
                 }
                 Err(failure) if failure.code == Code::ResourceNotFound => {}
                 Err(failure) => return Err(read_only(place, failure).await),
@@ -145,18 +135,54 @@ impl Made {
         Err(Failure::new(Code::SharingViolation, "Others make and delete the file at the same time; try again."))
     }
 
-    /// Fills it. One that could not be filled and was not there before goes again.
+    /// Fills it. One that could not be filled goes again, and what was there stays.
     pub(super) async fn fill(self, work: impl AsyncFnOnce(&File) -> Result<(), Failure>) -> Result<(), Failure> {
         match self {
             Made::Leased(file) => work(&file).await,
-            Made::Anew(file) => closing(file, work).await.map(drop),
-            Made::New(file) => match work(&file).await {
-                Ok(()) => Ok(file.close().await?),
-                Err(failure) => {
-                    undo(file).await;
-                    Err(failure)
-                }
-            },
+            Made::New(file) => {
+                let done = work(&file).await;
+                end(file, done).await
+            }
+            Made::Anew { file, over } => {
+                let done = match work(&file).await {
+                    Ok(()) => file.rename(&over, true).await.map_err(in_use),
+                    refused => refused,
+                };
+                end(file, done).await
+            }
+        }
+    }
+}
+
+/// Gives a new file the permission that is asked for.
+async fn permitted(file: File, properties: &SmbProperties) -> Result<File, Failure> {
+    match properties.set_permission(&file).await {
+        Ok(()) => Ok(file),
+        Err(failure) => {
+            undo(file).await;
+            Err(failure)
+        }
+    }
+}
+
+/// A file is replaced where nobody has it open.
+fn in_use(error: client::Error) -> Failure {
+    let failure = Failure::from(error);
+    match failure.code {
+        Code::AuthorizationFailure => {
+            Failure::new(Code::SharingViolation, "The specified resource may be in use by an SMB client.")
+        }
+        _ => failure,
+    }
+}
+
+/// Closes a new file, or takes it away again where it could not be made as was asked.
+async fn end(file: File, done: Result<(), Failure>) -> Result<(), Failure> {
+    match done {
+        Ok(()) => Ok(file.close().await?),
+        Err(failure) => {
+            undo(file).await;
+            Err(failure)
         }
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use client::{Access, Facts, File, OpenOptions, Tree};
 use tokio::time::timeout;
 
+use super::lease::new_id;
 use super::{Ask, Service};
 use crate::failure::{Code, Failure};
 
@@ -30,6 +31,13 @@ impl Service {
 }
 
 impl Place {
+    /// Another name in the same directory, which nobody guesses.
+    pub(super) fn beside(&self) -> Result<Place, Failure> {
+        let name = format!("~{}.tmp", new_id()?);
+        let path = self.path.rsplit_once('\\').map_or(name.clone(), |(directory, _)| format!("{directory}\\{name}"));
+        Ok(Place { tree: self.tree.clone(), share: self.share, path })
+    }
+
     /// Opens it.
     pub(super) async fn open(&self, options: OpenOptions) -> Result<File, Failure> {
         open(&self.tree, &self.path, options).await
