@@ -95,6 +95,18 @@ pub(crate) struct Failure {
     pub(crate) code: Code,
     /// What happened, for people; nothing secret.
     pub(crate) message: String,
+    /// What has to be reached anew before the next one.
+    pub(crate) lost: Lost,
+}
+
+/// What of the way to an account's files is lost. Leases are of the session, and end with it: it is forgotten for nothing else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Lost {
+    #[default]
+    Nothing,
+    /// The share, which was deleted or is another one.
+    Share,
+    Session,
 }
 
 impl Code {
@@ -192,7 +204,7 @@ impl Code {
 
 impl Failure {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
-        Failure { code, message: message.into() }
+        Failure { code, message: message.into(), lost: Lost::Nothing }
     }
 
     /// A signature, or a key, that is not as it has to be.
@@ -271,7 +283,8 @@ impl From<client::Error> for Failure {
     fn from(error: client::Error) -> Self {
         let Some(status) = error.status() else {
             tracing::warn!(name: "rest_session_lost", %error, "the REST interface could not reach the file server");
-            return Failure::new(Code::ServerBusy, "The file server cannot be reached just now; try again.");
+            let busy = Failure::new(Code::ServerBusy, "The file server cannot be reached just now; try again.");
+            return Failure { lost: Lost::Session, ..busy };
         };
         let (code, message) = match status {
             Status::OBJECT_NAME_NOT_FOUND | Status::NO_SUCH_FILE => {
@@ -307,7 +320,9 @@ impl From<client::Error> for Failure {
                 (Code::AuthorizationFailure, "This request is not authorized to perform this operation.")
             }
             Status::NETWORK_NAME_DELETED => {
-                (Code::ServerBusy, "The share was taken away, or is another one now; try again.")
+                let busy =
+                    Failure::new(Code::ServerBusy, "The share was taken away, or is another one now; try again.");
+                return Failure { lost: Lost::Share, ..busy };
             }
             Status::BAD_NETWORK_NAME => (Code::ShareNotFound, "The specified share does not exist."),
             _ => {
@@ -342,6 +357,11 @@ mod tests {
         ] {
             assert_eq!(Failure::from(refused(status)).code, code);
         }
-        assert_eq!(Failure::from(client::Error::Lost("gone")).code, Code::ServerBusy);
+        let lost = Failure::from(client::Error::Lost("gone"));
+        assert_eq!((lost.code, lost.lost), (Code::ServerBusy, Lost::Session));
+        // What is wrong with a share, or with the catalog, ends no lease of others.
+        let share = Failure::from(refused(Status::NETWORK_NAME_DELETED));
+        assert_eq!((share.code, share.lost), (Code::ServerBusy, Lost::Share));
+        assert_eq!(Failure::from(control::Error::machine("it is locked", "try again")).lost, Lost::Nothing);
     }
 }

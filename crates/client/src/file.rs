@@ -112,6 +112,12 @@ impl File {
         query_directory::entries(&self.state, pattern).await
     }
 
+    /// The same, where `trim` takes out of what was told so far what is not wanted, each time that more was told: of a large directory no more has to
+    /// be held than that.
+    pub async fn entries_among(&self, pattern: &str, trim: impl Fn(&mut Vec<Entry>)) -> Result<Vec<Entry>, Error> {
+        query_directory::entries_among(&self.state, pattern, trim).await
+    }
+
     /// Any of its information (MS-FSCC 2.4) as bytes.
     pub async fn information(&self, class: FileClass) -> Result<Vec<u8>, Error> {
         query_info::information(&self.state, class).await

@@ -8,6 +8,8 @@ use crate::random::{RandomFault, random};
 
 /// Rounds for new passwords: what OWASP asks of PBKDF2 with HMAC-SHA256.
 const ROUNDS: NonZeroU32 = NonZeroU32::new(600_000).unwrap();
+/// Rounds for secrets of so much chance that nobody finds one by trying: they need no more, and a stranger's tries cost nothing.
+const ROUNDS_OF_SECRET: NonZeroU32 = NonZeroU32::MIN;
 /// Bytes of a salt, and of what is kept of a password.
 const SALT_BYTES: usize = 16;
 const HASH_BYTES: usize = 32;
@@ -29,11 +31,21 @@ impl PasswordHash {
         PasswordHash::with_rounds(password, ROUNDS)
     }
 
+    /// That of a secret which this program made of 256 random bits, or more. Takes no time that could be told.
+    pub fn of_secret(secret: &str) -> Result<Self, RandomFault> {
+        PasswordHash::with_rounds(secret, ROUNDS_OF_SECRET)
+    }
+
     fn with_rounds(password: &str, rounds: NonZeroU32) -> Result<Self, RandomFault> {
         let mut kept = PasswordHash { rounds, salt: [0; SALT_BYTES], hash: [0; HASH_BYTES] };
         random(&mut kept.salt)?;
         pbkdf2::derive(pbkdf2::PBKDF2_HMAC_SHA256, rounds, &kept.salt, password.as_bytes(), &mut kept.hash);
         Ok(kept)
+    }
+
+    /// The same that no secret is known for.
+    pub fn of_no_secret() -> Self {
+        PasswordHash { rounds: ROUNDS_OF_SECRET, ..PasswordHash::of_nobody() }
     }
 
     /// One that no password is known for, and that takes as long to compare with as others.

@@ -30,7 +30,6 @@ use tokio::time::timeout;
 pub(crate) use self::call::Call;
 use self::call::{Needs, STORAGE, SUBSCRIPTION, check_version};
 use self::failure::Failure;
-use self::sign_in::SignIns;
 use crate::answer::{Answer, empty};
 use crate::query::Query;
 use crate::tokens::{self, Audience, TENANT};
@@ -53,7 +52,6 @@ pub(crate) struct Management {
     pub(crate) archive: PathBuf,
     /// The resource group that all accounts are in.
     pub(crate) group: String,
-    sign_ins: SignIns,
     metrics_turn: Mutex<()>,
 }
 
@@ -93,7 +91,7 @@ fn is_uuid(text: &str) -> bool {
 
 impl Management {
     pub(crate) fn new(catalog: KnownCatalog, operations: Operations, archive: PathBuf, group: String) -> Self {
-        Management { catalog, operations, archive, group, sign_ins: SignIns::new(), metrics_turn: Mutex::default() }
+        Management { catalog, operations, archive, group, metrics_turn: Mutex::default() }
     }
 
     /// Answers a request. `id` names it, and `origin` is this server's own address as the client named it.
@@ -130,7 +128,7 @@ impl Management {
         }
         let body = read(body).await?;
         if call == Call::SignIn {
-            return Ok(self.sign_ins.answer(&self.catalog, &body, origin).await);
+            return Ok(sign_in::answer(&self.catalog, &body, origin));
         }
         let ask = Ask { query, body, origin: origin.to_owned(), by, is_contributor };
         self.perform(call, ask).await

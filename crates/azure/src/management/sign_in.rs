@@ -4,21 +4,11 @@ use control::{KnownCatalog, ServicePrincipal};
 use hyper::StatusCode;
 use jiff::Timestamp;
 use serde_json::json;
-use tokio::sync::{Semaphore, TryAcquireError};
 use tracing::info;
 
 use super::answer::json as answered;
 use crate::answer::{Answer, set};
 use crate::tokens::{self, Audience, TENANT};
-
-/// Secrets that wait to be looked at; each takes some tenths of a second of a core, and one is looked at at a time.
-const WAITING_MAX: usize = 16;
-
-/// Who looks at secrets.
-pub(super) struct SignIns {
-    places: Semaphore,
-    turn: Semaphore,
-}
 
 /// A form (application/x-www-form-urlencoded), of which the first value of a name counts.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -33,81 +23,64 @@ struct Refusal {
     description: String,
 }
 
-impl SignIns {
-    pub(super) fn new() -> Self {
-        SignIns { places: Semaphore::new(WAITING_MAX), turn: Semaphore::new(1) }
-    }
-
-    /// Answers a request for a token. `origin` is this server's own address as the client named it.
-    pub(super) async fn answer(&self, catalog: &KnownCatalog, body: &[u8], origin: &str) -> Answer {
-        let given = self.token(catalog, body, origin).await;
-        let mut answer = match given {
-            Ok((token, resource)) => {
-                let now = Timestamp::now().as_second();
-                answered(
-                    StatusCode::OK,
-                    &json!({
-                        "token_type": "Bearer",
-                        "expires_in": tokens::LASTS_SECONDS,
-                        "ext_expires_in": tokens::LASTS_SECONDS,
-                        "expires_on": (now + tokens::LASTS_SECONDS).to_string(),
-                        "not_before": now.to_string(),
-                        "resource": resource,
-                        "access_token": token,
-                    }),
-                )
-            }
-            Err(refusal) => refusal.answer(),
-        };
-        set(&mut answer, "pragma", "no-cache");
-        answer
-    }
-
-    /// The token, and whom it is for.
-    async fn token(&self, catalog: &KnownCatalog, body: &[u8], origin: &str) -> Result<(String, String), Refusal> {
-        let form = Form::parse(body).ok_or_else(|| Refusal::request(900_023, "The body is no form in UTF-8."))?;
-        let needed = |name: &str| {
-            let missing = || format!("The request body must contain the following parameter: '{name}'.");
-            form.get(name).ok_or_else(|| Refusal::request(900_144, missing()))
-        };
-        let grant = needed("grant_type")?;
-        if grant != "client_credentials" {
-            let what = format!("The grant type '{grant}' is not served; there is client_credentials.");
-            return Err(Refusal { error: "unsupported_grant_type", ..Refusal::request(70_003, what) });
+/// Answers a request for a token. `origin` is this server's own address as the client named it.
+pub(super) fn answer(catalog: &KnownCatalog, body: &[u8], origin: &str) -> Answer {
+    let given = token(catalog, body, origin);
+    let mut answer = match given {
+        Ok((token, resource)) => {
+            let now = Timestamp::now().as_second();
+            answered(
+                StatusCode::OK,
+                &json!({
+                    "token_type": "Bearer",
+                    "expires_in": tokens::LASTS_SECONDS,
+                    "ext_expires_in": tokens::LASTS_SECONDS,
+                    "expires_on": (now + tokens::LASTS_SECONDS).to_string(),
+                    "not_before": now.to_string(),
+                    "resource": resource,
+                    "access_token": token,
+                }),
+            )
         }
-        let (id, audience) = (needed("client_id")?, audience(&form, origin)?);
-        let Some(secret) = form.get("client_secret") else {
-            let what = "There is no 'client_secret'; assertions and certificates are not served.";
-            return Err(Refusal::client(7_000_218, what));
-        };
-        let principal = self.prove(catalog, id, secret).await?;
-        // It may have been deleted in this moment.
-        let of = catalog.service_principal_and_key(&principal.application_id).ok_or_else(Refusal::wrong_secret)?;
-        info!(name: "service_principal_signed_in", principal = of.0.name, audience, "a service principal has signed in");
-        let issuer = format!("{origin}/{TENANT}/v2.0");
-        Ok((tokens::issue(&of, &audience, &issuer, Timestamp::now()), audience))
-    }
+        Err(refusal) => refusal.answer(),
+    };
+    set(&mut answer, "pragma", "no-cache");
+    answer
+}
 
-    /// The service principal whose secret this is, once it is its turn.
-    async fn prove(&self, catalog: &KnownCatalog, id: &str, secret: &str) -> Result<ServicePrincipal, Refusal> {
-        let busy = |_: TryAcquireError| Refusal {
-            status: StatusCode::SERVICE_UNAVAILABLE,
-            error: "temporarily_unavailable",
-            number: 90_033,
-            description: "Too many sign in at this moment; try again.".to_owned(),
-        };
-        let _place = self.places.try_acquire().map_err(busy)?;
-        // Neither is ever closed.
-        let _turn = self.turn.acquire().await;
-        let (catalog, id, secret) = (catalog.clone(), id.to_ascii_lowercase(), secret.to_owned());
-        let asked = id.clone();
-        let looked = tokio::task::spawn_blocking(move || catalog.prove_service_principal(&id, &secret));
-        let found = looked.await.ok().flatten();
-        if found.is_none() {
-            info!(name: "service_principal_refused", application = asked.get(..36).unwrap_or_default(), "nobody was signed in: there is no such service principal, or the secret is wrong");
-        }
-        found.ok_or_else(Refusal::wrong_secret)
+/// The token, and whom it is for.
+fn token(catalog: &KnownCatalog, body: &[u8], origin: &str) -> Result<(String, String), Refusal> {
+    let form = Form::parse(body).ok_or_else(|| Refusal::request(900_023, "The body is no form in UTF-8."))?;
+    let needed = |name: &str| {
+        let missing = || format!("The request body must contain the following parameter: '{name}'.");
+        form.get(name).ok_or_else(|| Refusal::request(900_144, missing()))
+    };
+    let grant = needed("grant_type")?;
+    if grant != "client_credentials" {
+        let what = format!("The grant type '{grant}' is not served; there is client_credentials.");
+        return Err(Refusal { error: "unsupported_grant_type", ..Refusal::request(70_003, what) });
     }
+    let (id, audience) = (needed("client_id")?, audience(&form, origin)?);
+    let Some(secret) = form.get("client_secret") else {
+        let what = "There is no 'client_secret'; assertions and certificates are not served.";
+        return Err(Refusal::client(7_000_218, what));
+    };
+    let principal = prove(catalog, id, secret)?;
+    // It may have been deleted in this moment.
+    let of = catalog.service_principal_and_key(&principal.application_id).ok_or_else(Refusal::wrong_secret)?;
+    info!(name: "service_principal_signed_in", principal = of.0.name, audience, "a service principal has signed in");
+    let issuer = format!("{origin}/{TENANT}/v2.0");
+    Ok((tokens::issue(&of, &audience, &issuer, Timestamp::now()), audience))
+}
+
+/// The service principal whose secret this is.
+fn prove(catalog: &KnownCatalog, id: &str, secret: &str) -> Result<ServicePrincipal, Refusal> {
+    let id = id.to_ascii_lowercase();
+    let found = catalog.prove_service_principal(&id, secret);
+    if found.is_none() {
+        info!(name: "service_principal_refused", application = id.get(..36).unwrap_or_default(), "nobody was signed in: there is no such service principal, or the secret is wrong");
+    }
+    found.ok_or_else(Refusal::wrong_secret)
 }
 
 /// Whom the token is for: `scope` of version 2, `resource` of version 1.
@@ -153,7 +126,7 @@ impl Refusal {
     }
 
     fn answer(&self) -> Answer {
-        let mut answer = answered(
+        answered(
             self.status,
             &json!({
                 "error": self.error,
@@ -161,11 +134,7 @@ impl Refusal {
                 "error_codes": [self.number],
                 "timestamp": Timestamp::now().strftime("%Y-%m-%d %H:%M:%SZ").to_string(),
             }),
-        );
-        if self.status == StatusCode::SERVICE_UNAVAILABLE {
-            set(&mut answer, "retry-after", "1");
-        }
-        answer
+        )
     }
 }
 

@@ -1,18 +1,26 @@
 //! List Directories and Files.
 
+use std::time::Duration;
+
 use client::{Access, Entry, FileAttributes, OpenOptions, Security, Tree};
 use futures_util::StreamExt;
 use futures_util::stream;
 use serde::Serialize;
+use tokio::time::timeout;
 
-use super::opening::{closing, open};
+use super::opening::{Place, closing, of_directory, open};
 use super::permission::TOLD;
-use super::{Ask, Service};
+use super::{Ask, Files, Service};
 use crate::answer::{Answer, attributes, etag, http_date, precise, timestamp, xml};
 use crate::failure::{Code, Failure};
 
 /// Entries of one answer, at most.
 const ENTRIES_MAX: usize = 5000;
+/// Listings that are made at a time, and how long others wait for their turn.
+pub(super) const AT_ONCE: usize = 16;
+const TURN_WITHIN: Duration = Duration::from_secs(20);
+/// How many times the entries that are wanted are held at most, beside what the file server has just told.
+const HELD_FACTOR: usize = 2;
 /// Files whose permissions are asked for at a time.
 const LOOKS_MAX: usize = 16;
 
@@ -144,12 +152,11 @@ pub(super) async fn list(service: &Service, ask: &Ask) -> Result<Answer, Failure
     let (prefix, marker) = (ask.query.get("prefix"), ask.query.get("marker").filter(|marker| !marker.is_empty()));
     let from = marker.map(name_of_marker).transpose()?;
     let place = service.place(ask).await?;
-    let mut entries = place.tree.entries(&place.path).await?;
-    entries.retain(|entry| {
+    let wanted = |entry: &Entry| {
         prefix.is_none_or(|prefix| starts_with(&entry.name, prefix))
             && from.as_ref().is_none_or(|from| entry.name >= *from)
-    });
-    entries.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+    };
+    let mut entries = service.files.first_entries(&place, most + 1, wanted).await?;
     let next_marker = entries.get(most).map(|entry| marker_of_name(&entry.name)).unwrap_or_default();
     entries.truncate(most);
     let directory_id = match included.ids {
@@ -177,6 +184,40 @@ pub(super) async fn list(service: &Service, ask: &Ask) -> Result<Answer, Failure
             next_marker,
         },
     )
+}
+
+impl Files {
+    /// The first `most` entries of a directory that are wanted, by name. No more than some times as many are held, and no more listings are made at a
+    /// time than there are turns for.
+    async fn first_entries(
+        &self,
+        place: &Place,
+        most: usize,
+        wanted: impl Fn(&Entry) -> bool,
+    ) -> Result<Vec<Entry>, Failure> {
+        let busy =
+            || Failure::new(Code::OperationTimedOut, "The server lists as many directories as it may; try again.");
+        let turn = timeout(TURN_WITHIN, self.listings.acquire()).await;
+        let _turn = turn.map_err(|_| busy())?.map_err(|_| busy())?;
+        let trim = |entries: &mut Vec<Entry>| {
+            entries.retain(|entry| wanted(entry));
+            if entries.len() > HELD_FACTOR * most {
+                first(entries, most);
+            }
+        };
+        let directory = place.open(of_directory(Access::Read)).await?;
+        let entries = directory.entries_among("*", trim).await;
+        directory.close().await?;
+        let mut entries = entries?;
+        first(&mut entries, most);
+        Ok(entries)
+    }
+}
+
+/// Leaves the first ones by name.
+fn first(entries: &mut Vec<Entry>, most: usize) {
+    entries.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+    entries.truncate(most);
 }
 
 /// A marker is the name in a form that XML and URLs have, whatever the name is.

@@ -34,7 +34,7 @@ use tokio::sync::Semaphore;
 
 use crate::answer::{Answer, empty};
 use crate::auth::Proven;
-use crate::failure::{Code, Failure};
+use crate::failure::{Code, Failure, Lost};
 use crate::listener::Held;
 use crate::query::Query;
 use crate::sessions::Sessions;
@@ -64,12 +64,18 @@ pub(crate) struct Files {
     leases: lease::Leases,
     permissions: permission::Permissions,
     room: Arc<Semaphore>,
+    /// Turns for listings of directories.
+    listings: Semaphore,
 }
 
 impl Default for Files {
     fn default() -> Self {
-        let room = Arc::new(Semaphore::new(ROOM_BYTES));
-        Files { leases: lease::Leases::default(), permissions: permission::Permissions::default(), room }
+        Files {
+            leases: lease::Leases::default(),
+            permissions: permission::Permissions::default(),
+            room: Arc::new(Semaphore::new(ROOM_BYTES)),
+            listings: Semaphore::new(listing::AT_ONCE),
+        }
     }
 }
 
@@ -170,8 +176,14 @@ impl Service {
             Operation::CreateSymbolicLink | Operation::GetSymbolicLink | Operation::CreateHardLink => Err(of_nfs()),
         };
         told(&ask, &done);
-        if done.as_ref().is_err_and(|failure| failure.code == Code::ServerBusy) {
-            self.sessions.forget(&ask.by).await;
+        match done.as_ref().map_or_else(|failure| failure.lost, |_| Lost::Nothing) {
+            Lost::Nothing => {}
+            Lost::Share => {
+                if let Ok(share) = self.record(&ask) {
+                    self.sessions.leave(&share).await;
+                }
+            }
+            Lost::Session => self.sessions.forget(&ask.by).await,
         }
         done
     }

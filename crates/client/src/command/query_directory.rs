@@ -29,6 +29,15 @@ pub struct Entry {
 
 /// What fits the pattern, without `.` and `..`. A listing whose channel breaks begins anew: what the lost answer held would be missing.
 pub(crate) async fn entries(open: &OpenState, pattern: &str) -> Result<Vec<Entry>, Error> {
+    entries_among(open, pattern, |_| ()).await
+}
+
+/// The same, where `trim` takes out of what was told so far what nobody wants, each time that more was told.
+pub(crate) async fn entries_among(
+    open: &OpenState,
+    pattern: &str,
+    trim: impl Fn(&mut Vec<Entry>),
+) -> Result<Vec<Entry>, Error> {
     let pattern = utf16_bytes(pattern);
     let losses = || open.tree.shared.state.lock().losses;
     loop {
@@ -36,6 +45,7 @@ pub(crate) async fn entries(open: &OpenState, pattern: &str) -> Result<Vec<Entry
         let mut entries = Vec::new();
         let mut flags = QueryDirectoryFlags::RESTART_SCANS;
         while page(open, &pattern, flags, &mut entries).await? {
+            trim(&mut entries);
             flags = QueryDirectoryFlags::NONE;
         }
         if losses() == before {

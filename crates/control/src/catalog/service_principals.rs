@@ -35,7 +35,8 @@ impl Catalog {
         Ok((principal, secret))
     }
 
-    /// Makes a service principal with an id and a secret that are known, for who develops on this machine.
+    /// Makes a service principal with an id and a secret that are known, for who develops on this machine. The secret has 256 random bits: it is not kept as
+    /// passwords are, which others might guess.
     pub fn add_service_principal(
         &mut self,
         name: &UserName,
@@ -43,7 +44,7 @@ impl Catalog {
         secret: &str,
         roles: &[Role],
     ) -> Result<ServicePrincipal, Error> {
-        let kept = PasswordHash::of(secret).map_err(|fault| Error::machine(fault.to_string(), "try again"))?;
+        let kept = PasswordHash::of_secret(secret).map_err(|fault| Error::machine(fault.to_string(), "try again"))?;
         let mut roles = roles.to_vec();
         roles.sort_unstable();
         roles.dedup();
