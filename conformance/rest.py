@@ -4,10 +4,11 @@ rest_checks.py and the others named here."""
 import json
 import os
 import pathlib
+import subprocess
 
 from conformance import multilane, packages, rest_table
 from conformance.py_smbprotocol import REQUIREMENTS as SMB_REQUIREMENTS
-from conformance.report import Skip
+from conformance.report import Skip, expect
 from conformance.server import HOST, Wanted, free_port, serving
 
 NAME = "rest"
@@ -16,6 +17,19 @@ CHECK_SECONDS = 300
 CHECKS = ("rest_checks", "rest_file_checks", "rest_auth_checks")
 # What is checked by HTTPS as well.
 TLS_CHECKS = ("rest_auth_checks", "rest_tls_checks", "rest_token_checks")
+
+# What is answered to who lists a share from an address, with a signature that allows it.
+FROM = """
+import datetime, http.client, os, sys, urllib.parse
+from azure.storage.fileshare import AccountSasPermissions, ResourceTypes, generate_account_sas
+url, until = urllib.parse.urlsplit(os.environ["REST_URL"]), datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(hours=1)
+signature = generate_account_sas(os.environ["REST_ACCOUNT"], os.environ["REST_KEY"], ResourceTypes(service=True, container=True, object=True),
+                                 AccountSasPermissions(read=True, list=True), until)
+connection = http.client.HTTPConnection(url.hostname, url.port, timeout=60, source_address=(sys.argv[1], 0))
+connection.request("GET", f"{url.path}/other?restype=directory&comp=list&{signature}")
+answer = connection.getresponse()
+print(answer.status, answer.headers.get("x-ms-error-code", ""))
+"""
 
 
 class WithRest(multilane.Multilane):
@@ -74,6 +88,11 @@ def run(kind, report, options):
             report.absorb(NAME, [python, "-m", f"conformance.{checks}"], CHECK_SECONDS, env=server.rest_environment(), cwd=packages.ROOT)
         report.server_is_well(NAME, server)
         asked = rest_table.asked_of(server)
+        with report.check(NAME, "a share is there for the hosts that may use it, and for no others"):
+            server._run("share", "update", "other", "--hosts-allow", "127.0.0.1,127.0.0.3")
+            for source, wanted in (("127.0.0.2", "403 AuthorizationFailure"), ("127.0.0.3", "200")):
+                told = subprocess.run([python, "-c", FROM, source], env=server.rest_environment(), capture_output=True, text=True, timeout=CHECK_SECONDS)
+                expect(told.stdout.strip() == wanted, (source, told.stdout, told.stderr))
     with serving(WithTls, Wanted(shares=("conf", "other"), on_tmpfs=True)) as server:
         for checks in TLS_CHECKS:
             report.absorb(NAME, [python, "-m", f"conformance.{checks}"], CHECK_SECONDS, env=server.rest_environment(), cwd=packages.ROOT)

@@ -285,7 +285,18 @@ impl Front {
         let host = parts.headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
         let endpoint = target.endpoint(connected.scheme(), host);
         let overrides = by.overrides().clone();
-        let ask = Ask { by, operation, target, source, query, headers: parts.headers, body, endpoint, _held: held };
+        let ask = Ask {
+            by,
+            operation,
+            target,
+            source,
+            query,
+            headers: parts.headers,
+            body,
+            peer: connected.peer,
+            endpoint,
+            _held: held,
+        };
         // Whoever leaves in the middle must leave nothing open.
         let doing = tokio::spawn(Arc::clone(&self.service).perform(ask));
         let done = doing.await;

@@ -30,7 +30,7 @@ async fn source(service: &Service, ask: &Ask) -> Result<Place, Failure> {
     };
     let from = from.ok_or_else(elsewhere)?;
     let name = from.share.as_deref().unwrap_or_default();
-    let record = service.catalog.share_of(ask.by.account(), name).ok_or_else(|| Failure::no_share(name))?;
+    let record = service.share_named(ask, name)?;
     let tree = service.sessions.share(&ask.by, &record).await?;
     Ok(Place { tree, share: record.id, path: from.path() })
 }

@@ -16,6 +16,7 @@ use tokio::time::timeout;
 use super::described::{Described, changed};
 use super::kept::{self, Kept};
 use super::opening::{Place, closing, of_file};
+use super::permission::{self, TOLD};
 use super::smb_properties::SmbProperties;
 use super::{Ask, Service, accepted, checksum, lease};
 use crate::answer::{Answer, Piecewise, empty, of_facts, set};
@@ -114,20 +115,16 @@ impl Made {
             security,
             ..of_file(Access::WriteAndDelete)
         };
-        let emptying = OpenOptions { security, ..of_file(Access::Write) };
+        let reading = if properties.has_permission() { Security::Nothing } else { Security::Read };
+        let there = OpenOptions { security: reading, ..of_file(Access::Write) };
         for _ in 0..RACES_MAX {
             match place.open(making).await {
                 Ok(file) => return permitted(file, properties).await.map(Made::New),
                 Err(failure) if failure.code == Code::ResourceAlreadyExists && ask.by.may_overwrite() => {}
                 Err(failure) => return Err(failure),
             }
-            match place.open(emptying).await {
-                Ok(there) => {
-                    there.close().await?;
-                    let file = place.beside()?.open(making).await?;
-                    let (file, over) = (permitted(file, properties).await?, place.path.clone());
-                    return Ok(Made::Anew { file, over });
-                }
+            match place.open(there).await {
+                Ok(there) => return anew(place, there, making, properties).await,
                 Err(failure) if failure.code == Code::ResourceNotFound => {}
                 Err(failure) => return Err(read_only(place, failure).await),
             }
@@ -152,6 +149,25 @@ impl Made {
             }
         }
     }
+}
+
+/// Makes a file that is to take the place of another one, beside it. Where no permission is asked for it has that of the other one.
+async fn anew(place: &Place, there: File, making: OpenOptions, properties: &SmbProperties) -> Result<Made, Failure> {
+    let permission = match properties.has_permission() {
+        true => Ok(None),
+        false => there.descriptor(TOLD).await.map(Some),
+    };
+    there.close().await?;
+    let permission = permission?;
+    let making = OpenOptions { security: Security::Change, ..making };
+    let file = permitted(place.beside()?.open(making).await?, properties).await?;
+    if let Some(permission) = permission
+        && let Err(failure) = permission::set(&file, &permission).await
+    {
+        undo(file).await;
+        return Err(failure);
+    }
+    Ok(Made::Anew { file, over: place.path.clone() })
 }
 
 /// Gives a new file the permission that is asked for.

@@ -24,6 +24,7 @@ mod share_lease;
 mod share_properties;
 mod smb_properties;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -89,6 +90,8 @@ pub(crate) struct Ask {
     pub(crate) query: Query,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
+    /// Where it comes from.
+    pub(crate) peer: IpAddr,
     /// The service's own address as the client named it, without a `/` at its end.
     pub(crate) endpoint: String,
     /// What its body takes, as long as somebody works with it.
@@ -190,8 +193,16 @@ impl Service {
 
     /// The share that is asked for, if it is one of the account's.
     fn record(&self, ask: &Ask) -> Result<ShareRecord, Failure> {
-        let name = ask.target.share.as_deref().unwrap_or_default();
-        self.catalog.share_of(ask.by.account(), name).ok_or_else(|| Failure::no_share(name))
+        self.share_named(ask, ask.target.share.as_deref().unwrap_or_default())
+    }
+
+    /// A share of the account by its name, which is there for the hosts that may use it alone: its files are reached by a session of this machine.
+    fn share_named(&self, ask: &Ask, name: &str) -> Result<ShareRecord, Failure> {
+        let share = self.catalog.share_of(ask.by.account(), name).ok_or_else(|| Failure::no_share(name))?;
+        if share.hosts.allow(Some(ask.peer)) {
+            return Ok(share);
+        }
+        Err(Failure::new(Code::AuthorizationFailure, "The share may not be used from this address."))
     }
 
     /// Does something that waits for the catalog's disk.

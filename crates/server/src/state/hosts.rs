@@ -20,7 +20,7 @@ impl HostsAllowed {
     pub const NETWORKS_MAX: usize = 64;
 
     /// True where who speaks from `host` may use the share. Who has no address may do so where everybody may.
-    pub(crate) fn allow(&self, host: Option<IpAddr>) -> bool {
+    pub fn allow(&self, host: Option<IpAddr>) -> bool {
         match self {
             HostsAllowed::Any => true,
             HostsAllowed::Only(networks) => {
