@@ -29,7 +29,7 @@ TRUSTED = ssl.create_default_context(cafile=os.environ["REQUESTS_CA_BUNDLE"])
 # The server takes its time over a secret, and more of it where others work.
 SIGN_IN_SECONDS = 120
 # Tokens that were given: a client asks for one as long as it lasts.
-KNOWN = {}
+KNOWN: dict = {}
 lines = Lines()
 
 
