@@ -25,6 +25,8 @@ use crate::why;
 /// How often shards are asked where nobody has a watchdog, and where it waits for next to nothing.
 const ASKED_EVERY: Duration = Duration::from_secs(10);
 const ASKED_EVERY_MIN: Duration = Duration::from_millis(250);
+/// How long it is seen whether a silent shard has a core.
+const LOOKED_AT_FOR: Duration = Duration::from_millis(200);
 /// How often in the time that a watchdog waits.
 const ASKED_TIMES: u32 = 4;
 /// Who takes no message for so long is not told.
@@ -96,9 +98,14 @@ impl Supervisor {
         let (goes_on, end) = channel();
         let supervisor = self.clone();
         let silent = move |patience| {
-            let before = why::shards_now();
             let shards = admin.silent_shards(patience);
-            Silent { lacks_core: before.had_no_core(&shards), shards }
+            // Looked at for those alone that are silent: it takes some files of each thread.
+            let lacks_core = !shards.is_empty() && {
+                let before = why::shards_now();
+                thread::sleep(LOOKED_AT_FOR);
+                before.had_no_core(&shards)
+            };
+            Silent { lacks_core, shards }
         };
         let alive = move |states: &[NotifyState<'_>]| {
             if watchdog.is_some() || !matches!(states, [NotifyState::Watchdog]) {
