@@ -10,7 +10,10 @@ fuzz_target!(|parts: (u8, &str, &str, &[u8], &str)| {
     if azure::is_managed(METHODS[usize::from(method) % METHODS.len()], host, path) {
         // No account's share is reached by such a path where the account is in the path.
         let first = path.split('/').find(|name| !name.is_empty()).unwrap_or_default().to_ascii_lowercase();
-        assert!(["subscriptions", "metadata", "tenants", "providers"].contains(&&*first) || first.len() == 36, "{path:?}");
+        assert!(
+            ["subscriptions", "metadata", "tenants", "providers"].contains(&&*first) || first.len() == 36,
+            "{path:?}"
+        );
     }
     let _ = azure::read_form(form);
     let _ = azure::is_token(token);
