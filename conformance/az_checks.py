@@ -6,10 +6,8 @@ import pathlib
 import subprocess
 import sys
 import tempfile
-import uuid
 
-from smbprotocol.connection import Capabilities, Connection
-
+from conformance.offered import offers_multichannel
 from conformance.report import Failure, Lines
 
 URL, ACCOUNT = os.environ["ARM_URL"], os.environ["REST_ACCOUNT"]
@@ -165,17 +163,6 @@ def by_token():
     expect((FOLDER / "by-token").is_dir(), "it is not on the disk")
     expect("by-token" in [one["name"] for one in az("storage", "file", "list", *as_signed_in)], "it is not listed")
     az("storage", "directory", "delete", "--name", "by-token", *as_signed_in)
-
-
-def offers_multichannel():
-    """Whether SMB clients are told that sessions may have several channels, which they are where some account's may."""
-    connection = Connection(uuid.uuid4(), os.environ["SMB_HOST"], int(os.environ["SMB_PORT"]))
-    connection.client_capabilities |= Capabilities.SMB2_GLOBAL_CAP_MULTI_CHANNEL
-    connection.connect()
-    try:
-        return connection.server_capabilities.has_flag(Capabilities.SMB2_GLOBAL_CAP_MULTI_CHANNEL)
-    finally:
-        connection.disconnect()
 
 
 if __name__ == "__main__":

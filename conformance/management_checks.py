@@ -14,11 +14,12 @@ from azure.core.exceptions import HttpResponseError
 from azure.core.pipeline.policies import SansIOHTTPPolicy
 from azure.mgmt.storage import StorageManagementClient
 from azure.storage.fileshare import ShareServiceClient
-from smbprotocol.connection import Capabilities, Connection
+from smbprotocol.connection import Connection
 from smbprotocol.exceptions import BadNetworkName
 from smbprotocol.session import Session
 from smbprotocol.tree import TreeConnect
 
+from conformance.offered import offers_multichannel
 from conformance.report import Failure, Lines
 
 URL, ACCOUNT = os.environ["ARM_URL"], os.environ["REST_ACCOUNT"]
@@ -480,17 +481,6 @@ def has_share(name):
         except BadNetworkName:
             return False
         return True
-    finally:
-        connection.disconnect()
-
-
-def offers_multichannel():
-    """Whether SMB clients are told that sessions may have several channels, which they are where some account's may."""
-    connection = Connection(uuid.uuid4(), os.environ["SMB_HOST"], int(os.environ["SMB_PORT"]))
-    connection.client_capabilities |= Capabilities.SMB2_GLOBAL_CAP_MULTI_CHANNEL
-    connection.connect()
-    try:
-        return connection.server_capabilities.has_flag(Capabilities.SMB2_GLOBAL_CAP_MULTI_CHANNEL)
     finally:
         connection.disconnect()
 

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use server::admin::{
-    Account, Advertise, AdvertisedAddress, Anonymous, AuditClasses, Configuration, Group, HostsAllowed, OwnAddresses,
-    Principal, PrincipalKind, Sealing, Secret, Settings, Share, Signing, Standing, nt_hash,
+    Account, Advertise, AdvertisedAddress, Anonymous, Configuration, Group, OwnAddresses, Principal, PrincipalKind,
+    Sealing, Secret, Settings, Share, Signing, Standing, nt_hash,
 };
 use tracing::{info, warn};
 
 use crate::catalog::{
-    self, BusyPolling, Catalog, Dialect, Modes, NewShare, ShareRecord, Snapshot, Source, StoredSettings, sense,
+    self, BusyPolling, Catalog, Dialect, NewShare, ShareRecord, Snapshot, Source, StoredSettings, sense,
 };
 use crate::catalog_changes;
 use crate::catalog_health::CatalogHealth;
@@ -28,8 +28,7 @@ use crate::share_gauges::{Gauge, ShareGauges};
 use crate::stores::{Folders, Looks, Stores};
 use crate::views::ShareUse;
 use crate::{
-    AccountKind, AccountName, BeliefChanges, DataFolder, Error, KnownCatalog, LockAfter, LockFor, MetadataCaching,
-    Problem, ShareLimits, ShareName,
+    AccountKind, AccountName, DataFolder, Error, KnownCatalog, LockAfter, LockFor, MetadataCaching, Problem, ShareName,
 };
 
 /// The account and the share that a first start makes.
@@ -460,23 +459,9 @@ pub(crate) fn make_first(
     std::fs::create_dir_all(&path).map_err(|e| Error::system("make the folder of the first share", &path, &e))?;
     let account: AccountName = name.parse()?;
     catalog.create_account_with_key(&account, AccountKind::FileStorage, key)?;
-    catalog.create_share(&NewShare {
-        name: FIRST_SHARE.parse::<ShareName>()?,
-        account: Some(account),
-        source: Source::Folder { path: path.clone(), quota_gib: None },
-        read_only: false,
-        seal_required: false,
-        continuous: false,
-        access_based: false,
-        hosts: HostsAllowed::Any,
-        time_machine: false,
-        audit: AuditClasses::NONE,
-        belief: BeliefChanges::default(),
-        modes: Modes::default(),
-        comment: String::new(),
-        provision: None,
-        limits: ShareLimits::default(),
-    })?;
+    let source = Source::Folder { path: path.clone(), quota_gib: None };
+    let new = NewShare::new(FIRST_SHARE.parse::<ShareName>()?, source);
+    catalog.create_share(&NewShare { account: Some(account), ..new })?;
     info!(name: "first_start", account = name, share = FIRST_SHARE, folder = %path.display(), "first start: made an account and a share");
     Ok(())
 }

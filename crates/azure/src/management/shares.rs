@@ -5,17 +5,15 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use control::{
-    AccessTier, Account, AccountKind, AccountName, AzureShare, BREAK_SECONDS_MAX, BeliefChanges, Billing, By,
-    DeletedShare, LEASE_SECONDS, LeaseAction, LeaseState, Modes, NewShare, Provision, ProvisionChanges,
-    ProvisionUpdate, ShareChanges, ShareLimits, ShareName, ShareProperties, ShareRecord, Source, lease_by, lease_state,
-    refused_by_lease,
+    AccessTier, Account, AccountKind, AccountName, AzureShare, BREAK_SECONDS_MAX, Billing, By, DeletedShare,
+    LEASE_SECONDS, LeaseAction, LeaseState, NewShare, Provision, ProvisionChanges, ProvisionUpdate, ShareChanges,
+    ShareName, ShareProperties, ShareRecord, Source, lease_by, lease_state, refused_by_lease,
 };
 use hyper::StatusCode;
 use jiff::Timestamp;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use server::admin::{AuditClasses, HostsAllowed};
 
 use super::answer::json as answered;
 use super::call::OfShare;
@@ -154,23 +152,8 @@ pub(super) async fn put(management: &Management, ask: &Ask, of: &OfShare) -> Res
     wanted.refuse_other()?;
     let name = new_share_name(&of.share).map_err(Failure::of_data_plane)?;
     let (provision, quota_gib) = wanted.provision(&account)?;
-    let new = NewShare {
-        name: name.clone(),
-        account: Some(account.name.parse()?),
-        source: Source::Folder { path: PathBuf::new(), quota_gib },
-        read_only: false,
-        seal_required: false,
-        continuous: false,
-        access_based: false,
-        hosts: HostsAllowed::Any,
-        time_machine: false,
-        audit: AuditClasses::NONE,
-        belief: BeliefChanges::default(),
-        modes: Modes::default(),
-        comment: String::new(),
-        provision,
-        limits: ShareLimits::default(),
-    };
+    let source = Source::Folder { path: PathBuf::new(), quota_gib };
+    let new = NewShare { account: Some(account.name.parse()?), provision, ..NewShare::new(name.clone(), source) };
     let mut kept = AzureShare::default();
     wanted.tier(&account)?.into_iter().for_each(|tier| kept.set_tier(tier, Timestamp::now()));
     wanted.metadata.into_iter().for_each(|metadata| kept.metadata = metadata);

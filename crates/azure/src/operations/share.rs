@@ -1,13 +1,9 @@
 //! A share: made, deleted, had back, and how full it is.
 
-use control::{
-    AccountKind, AccountName, AzureShare, BeliefChanges, Billing, By, Deletion, Modes, NewShare, Provision,
-    ShareLimits, ShareName, Source,
-};
+use control::{AccountKind, AccountName, AzureShare, Billing, By, Deletion, NewShare, Provision, ShareName, Source};
 use hyper::StatusCode;
 use jiff::Timestamp;
 use serde::Serialize;
-use server::admin::{AuditClasses, HostsAllowed};
 
 use super::kept::metadata;
 use super::share_properties::{Wanted, set_quota, set_version};
@@ -69,23 +65,8 @@ pub(super) async fn create(service: &Service, ask: &Ask) -> Result<Answer, Failu
     let known = known.ok_or_else(|| Failure::new(Code::ResourceNotFound, "There is no such account."))?;
     let wanted = Wanted::of_share(ask, known.kind)?;
     let (provision, quota_gib) = provision_of(known.billing(), &wanted)?;
-    let new = NewShare {
-        name: name.clone(),
-        account: Some(account.clone()),
-        source: Source::Folder { path: std::path::PathBuf::new(), quota_gib },
-        read_only: false,
-        seal_required: false,
-        continuous: false,
-        access_based: false,
-        hosts: HostsAllowed::Any,
-        time_machine: false,
-        audit: AuditClasses::NONE,
-        belief: BeliefChanges::default(),
-        modes: Modes::default(),
-        comment: String::new(),
-        provision,
-        limits: ShareLimits::default(),
-    };
+    let source = Source::Folder { path: std::path::PathBuf::new(), quota_gib };
+    let new = NewShare { account: Some(account.clone()), provision, ..NewShare::new(name.clone(), source) };
     let mut kept = AzureShare::default();
     kept.metadata = metadata;
     wanted.tier.into_iter().for_each(|tier| kept.set_tier(tier, Timestamp::now()));

@@ -91,6 +91,29 @@ pub struct NewShare {
     pub limits: ShareLimits,
 }
 
+impl NewShare {
+    /// One of which nothing else is asked.
+    pub fn new(name: ShareName, source: Source) -> Self {
+        NewShare {
+            name,
+            account: None,
+            source,
+            read_only: false,
+            seal_required: false,
+            continuous: false,
+            access_based: false,
+            hosts: HostsAllowed::Any,
+            time_machine: false,
+            audit: AuditClasses::NONE,
+            belief: BeliefChanges::default(),
+            modes: Modes::default(),
+            comment: String::new(),
+            provision: None,
+            limits: ShareLimits::default(),
+        }
+    }
+}
+
 /// A share in the catalog.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShareRecord {

@@ -10,12 +10,12 @@ use std::thread;
 use std::time::Duration;
 
 use base64::Engine;
-use server::admin::{AuditClass, AuditClasses, HostsAllowed, Multichannel};
+use server::admin::{AuditClass, AuditClasses, Multichannel};
 use tempfile::TempDir;
 
 use super::*;
 use crate::small_disk::SmallDisk;
-use crate::{AccountKind, Belief, BeliefChanges, Control, Fault, Modes, Overrides, ShareLimits, ShareName, UserName};
+use crate::{AccountKind, Belief, BeliefChanges, Control, Fault, Overrides, ShareName, UserName};
 
 pub(super) fn place() -> (TempDir, DataFolder) {
     let place = tempfile::tempdir().unwrap();
@@ -33,23 +33,7 @@ pub(super) fn user(name: &str) -> UserName {
 
 /// A RAM disk of no account.
 pub(crate) fn ram(name: &str) -> NewShare {
-    NewShare {
-        name: name.parse().unwrap(),
-        account: None,
-        source: Source::Ram { bytes: NonZeroU64::new(1 << 20).unwrap() },
-        read_only: false,
-        seal_required: false,
-        continuous: false,
-        access_based: false,
-        hosts: HostsAllowed::Any,
-        time_machine: false,
-        audit: AuditClasses::NONE,
-        belief: BeliefChanges::default(),
-        modes: Modes::default(),
-        comment: String::new(),
-        provision: None,
-        limits: ShareLimits::default(),
-    }
+    NewShare::new(name.parse().unwrap(), Source::Ram { bytes: NonZeroU64::new(1 << 20).unwrap() })
 }
 
 pub(super) fn at(name: &str, path: &Path) -> NewShare {
