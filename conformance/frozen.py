@@ -11,7 +11,7 @@ from conformance.server import Wanted, processes_with, serving
 
 NAME = "frozen"
 SHARE, FROZEN, MEMORY = "conf", "frozen", "memory"
-SECONDS = 120
+SECONDS = 180
 
 
 def run(kind, report, options):
