@@ -3,9 +3,11 @@ REST_* variables, its service principals in REST_PRINCIPALS."""
 
 import base64
 import datetime
+import hashlib
 import http.client
 import json
 import os
+import pathlib
 import ssl
 import subprocess
 import time
@@ -28,6 +30,7 @@ PERMISSION, LEVEL = "AuthorizationPermissionMismatch", "AuthorizationResourceTyp
 TRUSTED = ssl.create_default_context(cafile=os.environ["REQUESTS_CA_BUNDLE"])
 # The server takes its time over a secret, and more of it where others work.
 SIGN_IN_SECONDS = 120
+AUDITED_SECONDS = 20
 # Tokens that were given: a client asks for one as long as it lasts.
 KNOWN: dict = {}
 lines = Lines()
@@ -56,7 +59,7 @@ class Credential:
 def main():
     service = ShareServiceClient(URL, credential={"account_name": ACCOUNT, "account_key": KEY})
     service.get_share_client(SHARE).create_directory("tokens").upload_file("old", b"old text")
-    for check in (files, others, intent, delegation, delegations_end):
+    for check in (files, others, intent, delegation, audited, delegations_end):
         with lines.check(f"tokens: {check.__doc__}"):
             check()
 
@@ -156,6 +159,57 @@ def delegation():
         for change in ({"sp": "rw"}, {"ske": "2026-12-31T00:00:00Z"}, {"skoid": PRINCIPALS["contributor"]["appId"]}, {"sks": "b"}, {"skv": "2020-02-10"}):
             changed = urllib.parse.urlencode(pairs | change)
             refused(ShareFileClient(URL, SHARE, "tokens/old", credential=changed).get_file_properties, "AuthenticationFailed")
+
+
+def audited():
+    """the audit log tells who deleted a file, from where, and by which key, signature or token"""
+    subprocess.run([PROGRAM, "share", "update", SHARE, "--audit", "delete"], check=True, capture_output=True, timeout=30)
+    principal = PRINCIPALS["file-contributor"]["appId"]
+    by_account = generate_share_sas(ACCOUNT, SHARE, KEY, permission="rwd", expiry=now() + HOUR)
+    by_principal = generate_share_sas(ACCOUNT, SHARE, permission="rwd", expiry=now() + HOUR, user_delegation_key=key_of("file-contributor"))
+    key = {"account_name": ACCOUNT, "account_key": KEY}
+
+    def sum_of(sas):
+        return f"key1,SasSignature({hashlib.sha256(dict(urllib.parse.parse_qsl(sas))['sig'].encode()).hexdigest()})"
+
+    token = Credential("file-contributor").get_token().token
+    for name, credential, more, known in (
+            ("key", key, {}, ("AccountKey", ACCOUNT, "key1")),
+            ("signature", by_account, {}, ("SAS", ACCOUNT, sum_of(by_account))),
+            ("delegated", by_principal, {}, ("DelegationSas", principal, sum_of(by_principal))),
+            ("token", Credential("file-contributor"), {"token_intent": "backup"}, ("OAuth", principal, hashlib.sha256(token.encode()).hexdigest())),
+            # Whoever has the lease is another than who deletes.
+            ("leased", by_account, {}, ("SAS", ACCOUNT, sum_of(by_account)))):
+        path = f"tokens/audited by {name}"
+        by_key = ShareFileClient(URL, SHARE, path, credential=key)
+        by_key.upload_file(b"text")
+        lease = by_key.acquire_lease() if name == "leased" else None
+        answers = []
+        ShareFileClient(URL, SHARE, path, credential=credential, **more).delete_file(lease=lease, raw_response_hook=answers.append)
+        gone = told_of(path, "FileCloseAndDelete")
+        request = answers[0].http_response.headers["x-ms-request-id"]
+        for one in (told_of(path, "FileDispositionInformation"), gone):
+            identity = one["identity"]
+            seen = identity["type"], identity["requester"], identity["tokenHash"]
+            expect(seen == known, f"{name}: {seen}, not {known}")
+            expect((one["protocol"], one["correlationId"]) == ("HTTPS", request), one)
+            expect(one["callerIpAddress"].startswith("127.0.0.1:"), one)
+        by = [(one["type"], one["requester"], one["tokenHash"], one["correlationId"]) for one in gone["properties"]["deletionRequestedBy"]]
+        expect(by == [(*known, request)], f"{name}: {by}")
+    subprocess.run([PROGRAM, "share", "update", SHARE, "--audit", "none"], check=True, capture_output=True, timeout=30)
+
+
+def told_of(path, operation):
+    """The line of the audit log, which is written soon."""
+    log, until = pathlib.Path(os.environ["MULTILANE_DATA"]) / "audit.log", time.monotonic() + AUDITED_SECONDS
+    while time.monotonic() < until:
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        found = [line for line in lines if line["properties"].get("filePath") == path.replace("/", "\\")
+                 and line["properties"].get("smbCommandMinor") == operation and line["statusCode"] == 0]
+        if found:
+            return found[-1]
+        time.sleep(0.05)
+    raise Failure(f"{operation} of {path} is not told")
 
 
 def delegations_end():

@@ -5,7 +5,7 @@ mod host;
 mod places;
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -23,6 +23,7 @@ use hyper::service::service_fn;
 use hyper::{Method, Request};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use jiff::Timestamp;
+use server::admin::AuditOrigin;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::runtime::Builder;
@@ -31,7 +32,7 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use crate::answer::{Answer, Broken, Piecewise, failed, finish, without_body};
-use crate::auth::{self, Known, Permissions, Policy, Principal, Way};
+use crate::auth::{self, Evidence, Known, Permissions, Policy, Principal, Proven, Way};
 use crate::cors;
 use crate::failure::{Code, Failure};
 use crate::management::{self, Management};
@@ -163,7 +164,7 @@ async fn serve(socket: TcpListener, front: Arc<Front>) {
         match listener.accept().await {
             Ok((stream, peer)) => {
                 let Some(place) = front.places.take().await else { return };
-                front.places.enter(place, |stay| tokio::spawn(attend(stream, peer.ip(), Arc::clone(&front), stay)));
+                front.places.enter(place, |stay| tokio::spawn(attend(stream, peer, Arc::clone(&front), stay)));
             }
             Err(cause) => {
                 not_accepted(&cause);
@@ -180,7 +181,7 @@ fn not_accepted(cause: &io::Error) {
 /// How somebody is connected.
 #[derive(Clone, Copy)]
 struct Connected {
-    peer: IpAddr,
+    peer: SocketAddr,
     is_secure: bool,
 }
 
@@ -188,10 +189,17 @@ impl Connected {
     fn scheme(self) -> &'static str {
         if self.is_secure { "https" } else { "http" }
     }
+
+    /// Whose the request of this number is, as the audit log tells.
+    fn origin(self, by: &Proven, id: &str) -> AuditOrigin {
+        let Evidence { proof, requester, token } = by.evidence().clone();
+        let protocol = if self.is_secure { "HTTPS" } else { "HTTP" };
+        AuditOrigin { protocol, caller: self.peer.to_string().into(), proof, requester, token, request: id.to_owned() }
+    }
 }
 
 /// Attends to one connection, by HTTPS where the interface speaks that.
-async fn attend(stream: TcpStream, peer: IpAddr, front: Arc<Front>, stay: Arc<Stay>) {
+async fn attend(stream: TcpStream, peer: SocketAddr, front: Arc<Front>, stay: Arc<Stay>) {
     // Answers are whole: a small one need not wait for the next.
     let _ = stream.set_nodelay(true);
     let Some(tls) = &front.tls else {
@@ -245,7 +253,7 @@ impl Front {
         let rules = target.as_ref().map_or_else(|_| Vec::new(), |target| catalog.cors(&target.account));
         let answer = match target {
             Ok(_) if method == Method::OPTIONS => cors::preflight(&rules, &headers),
-            Ok(target) => self.carried_out(request, target, connected, stay).await,
+            Ok(target) => self.carried_out((request, &id), target, connected, stay).await,
             Err(failure) => Err(failure),
         };
         let mut answer = without_body(&method, answer.unwrap_or_else(|failure| failed(&failure)));
@@ -257,13 +265,13 @@ impl Front {
     /// Does what is asked, where it is proved that it may be.
     async fn carried_out(
         &self,
-        request: Request<Incoming>,
+        (request, id): (Request<Incoming>, &str),
         target: Target,
         connected: Connected,
         stay: &Stay,
     ) -> Result<Answer, Failure> {
         let (parts, body) = request.into_parts();
-        let way = Way { peer: connected.peer, is_secure: connected.is_secure, at: Timestamp::now() };
+        let way = Way { peer: connected.peer.ip(), is_secure: connected.is_secure, at: Timestamp::now() };
         let query = Query::parse(parts.uri.query().unwrap_or_default())?;
         let catalog = &self.service.catalog;
         // Nothing is read of the body for who has proved nothing, or may not do it.
@@ -285,6 +293,7 @@ impl Front {
         let host = parts.headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
         let endpoint = target.endpoint(connected.scheme(), host);
         let overrides = by.overrides().clone();
+        let origin = self.service.operations.note_origin(connected.origin(&by, id))?;
         let ask = Ask {
             by,
             operation,
@@ -293,7 +302,8 @@ impl Front {
             query,
             headers: parts.headers,
             body,
-            peer: connected.peer,
+            peer: connected.peer.ip(),
+            origin,
             endpoint,
             _held: held,
         };

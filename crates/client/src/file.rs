@@ -20,6 +20,7 @@ use crate::error::Error;
 use crate::open_state::OpenState;
 use crate::options::{Disposition, OpenOptions};
 use crate::shared::Phase;
+use crate::tree::Mark;
 use crate::tree_state::{TreeState, wire_path};
 
 /// An open file or directory. Clones are the same open. It is to be closed with [`File::close`]; an open that is only dropped stays open
@@ -32,8 +33,12 @@ pub struct File {
 }
 
 impl File {
-    pub(crate) async fn open(tree: &Arc<TreeState>, path: &str, options: OpenOptions) -> Result<File, Error> {
-        let mut state = OpenState::new(tree, path, options)?;
+    pub(crate) async fn open(
+        (tree, mark): (&Arc<TreeState>, Option<Mark>),
+        path: &str,
+        options: OpenOptions,
+    ) -> Result<File, Error> {
+        let mut state = OpenState::new(tree, path, options)?.marked(mark);
         let created = create::create(&mut state).await?;
         state.opened(created.id, created.is_durable);
         let state = Arc::new(state);

@@ -8,6 +8,7 @@ use wire::ids::{FileId, Guid};
 use crate::error::Error;
 use crate::handshake::random_bytes;
 use crate::options::OpenOptions;
+use crate::tree::Mark;
 use crate::tree_state::TreeState;
 
 /// What is needed to ask for something of an open, and to take it up again.
@@ -15,6 +16,7 @@ pub(crate) struct OpenState {
     pub(crate) tree: Arc<TreeState>,
     pub(crate) path: String,
     pub(crate) options: OpenOptions,
+    pub(crate) mark: Option<Mark>,
     /// Names the CREATE, for its replay and for taking the open up again.
     pub(crate) create_guid: Guid,
     pub(crate) lease_key: Guid,
@@ -41,11 +43,17 @@ impl OpenState {
             tree: Arc::clone(tree),
             path: path.to_owned(),
             options,
+            mark: None,
             create_guid: Guid(random_bytes()?),
             lease_key: Guid(random_bytes()?),
             renamed: Mutex::new(None),
             held: Mutex::new(Held::Not),
         })
+    }
+
+    /// The same, with a create context of the application's own.
+    pub(crate) fn marked(self, mark: Option<Mark>) -> Self {
+        OpenState { mark, ..self }
     }
 
     /// The open as the server names it now.

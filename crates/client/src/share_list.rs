@@ -23,7 +23,7 @@ const CALLS_MAX: u32 = 1000;
 /// The shares that the server tells of.
 pub(crate) async fn shares(shared: &Arc<Shared>) -> Result<Vec<ListedShare>, Error> {
     let tree = tree_connect::connect(shared, SHARE_OF_PIPES, ShareType::PIPE).await?;
-    let pipe = File::open(&tree, PIPE, OpenOptions { access: Access::Write, ..OpenOptions::default() }).await?;
+    let pipe = File::open((&tree, None), PIPE, OpenOptions { access: Access::Write, ..OpenOptions::default() }).await?;
     let listed = list(&pipe, &shared.host).await;
     let closed = pipe.close().await;
     let shares = listed?;

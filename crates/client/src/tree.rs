@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use wire::command::tree_connect::ShareType;
-use wire::context::create::OnDiskId;
+use wire::context::create::{CreateContextsBuilder, OnDiskId};
 
 use crate::command::query_directory::Entry;
 use crate::command::query_info::Facts;
@@ -18,11 +18,30 @@ use crate::tree_state::{TreeState, wire_path};
 #[derive(Clone)]
 pub struct Tree {
     pub(crate) state: Arc<TreeState>,
+    mark: Option<Mark>,
+}
+
+/// A create context of the application's own, which its opens have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Mark {
+    name: &'static [u8],
+    data: [u8; 16],
+}
+
+impl Mark {
+    pub(crate) fn add_to(&self, contexts: &mut CreateContextsBuilder) {
+        contexts.add(self.name, &self.data);
+    }
 }
 
 impl Tree {
     pub(crate) async fn connect(shared: &Arc<Shared>, share: &str) -> Result<Tree, Error> {
-        tree_connect::connect(shared, share, ShareType::DISK).await.map(|state| Tree { state })
+        tree_connect::connect(shared, share, ShareType::DISK).await.map(|state| Tree { state, mark: None })
+    }
+
+    /// The same share, where each CREATE has one more create context: of this name, with these data (MS-SMB2 2.2.13.2).
+    pub fn marked(&self, (name, data): (&'static [u8], [u8; 16])) -> Tree {
+        Tree { state: Arc::clone(&self.state), mark: Some(Mark { name, data }) }
     }
 
     /// The share's name.
@@ -42,17 +61,17 @@ impl Tree {
 
     /// Opens a name, with `\` or `/` between its parts; the share's root where it is empty.
     pub async fn open(&self, path: &str, options: OpenOptions) -> Result<File, Error> {
-        File::open(&self.state, &wire_path(path), options).await
+        File::open((&self.state, self.mark), &wire_path(path), options).await
     }
 
     /// What a name stands for.
     pub async fn facts(&self, path: &str) -> Result<Facts, Error> {
-        create::look(&self.state, &wire_path(path), false).await.map(|(facts, _)| facts)
+        create::look((&self.state, self.mark), &wire_path(path), false).await.map(|(facts, _)| facts)
     }
 
     /// The same, and the server's number for it, where it has one.
     pub async fn facts_and_id(&self, path: &str) -> Result<(Facts, Option<OnDiskId>), Error> {
-        create::look(&self.state, &wire_path(path), true).await
+        create::look((&self.state, self.mark), &wire_path(path), true).await
     }
 
     /// Where a symbolic link leads; `None` where it is another kind of reparse point.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use server::admin::{Admin, Multichannel, OpenView};
+use server::admin::{Admin, AuditOrigin, Multichannel, NotedOrigin, OpenView};
 use tracing::info;
 
 use crate::count::count_bytes;
@@ -68,6 +68,11 @@ impl Operations {
     /// The opens that `wanted` takes.
     pub fn opens(&self, wanted: impl Fn(&OpenView) -> bool) -> Vec<OpenView> {
         self.admin.opens().filter(wanted).collect()
+    }
+
+    /// Has the audit log tell what is done on behalf of `origin` of that, as long as it is noted.
+    pub fn note_origin(&self, origin: AuditOrigin) -> Result<NotedOrigin, Error> {
+        self.admin.origins().note(origin).map_err(|_| Error::machine("this machine gave no randomness", "try again"))
     }
 
     /// The address of the client of each session.

@@ -41,7 +41,7 @@ mod token;
 #[cfg(test)]
 mod windows_exchange;
 
-pub use checksum::md5;
+pub use checksum::{md5, sha256};
 pub use failure::LogonFailure;
 pub use mac::{hmac_sha256, is_hmac_sha256};
 pub use password::PasswordHash;

@@ -18,7 +18,8 @@ use control::Keys;
 use hyper::header::{AUTHORIZATION, HeaderMap};
 use hyper::http::request::Parts;
 use jiff::Timestamp;
-use secure::is_hmac_sha256;
+use secure::{is_hmac_sha256, sha256};
+use server::admin::AuditProof;
 
 use crate::cors::Rule;
 use crate::failure::Failure;
@@ -30,6 +31,7 @@ pub(crate) use self::bearer::Principal;
 pub(crate) use self::delegation::{Delegation, SERVICE as DELEGATION_SERVICE, lasts};
 pub(crate) use self::rights::Permissions;
 use self::rights::Rights;
+use self::sas::Verified;
 pub(crate) use self::sas::{Overrides, signature};
 pub(crate) use self::source::source;
 
@@ -80,6 +82,24 @@ pub(crate) struct Proven {
     overrides: Overrides,
     /// The service principal that asks itself, with a token.
     principal: Option<String>,
+    evidence: Evidence,
+}
+
+/// By what a request is proved, as the audit log tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Evidence {
+    pub(crate) proof: AuditProof,
+    /// The account, or the service principal.
+    pub(crate) requester: String,
+    /// The key's name, and a sum of the signature or the token: it tells one apart that is known, and is none.
+    pub(crate) token: String,
+}
+
+impl Evidence {
+    /// A sum of a signature or a token.
+    fn sum(secret: &str) -> String {
+        sha256(secret.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+    }
 }
 
 impl Proven {
@@ -106,9 +126,24 @@ impl Proven {
         self.principal.as_deref()
     }
 
+    /// By what it is proved.
+    pub(crate) fn evidence(&self) -> &Evidence {
+        &self.evidence
+    }
+
     /// The headers of a file that the answer has whatever the file's are.
     pub(crate) fn overrides(&self) -> &Overrides {
         &self.overrides
+    }
+}
+
+#[cfg(test)]
+impl Proven {
+    /// Who has a key of an account.
+    pub(crate) fn by_key(account: &str) -> Self {
+        let evidence = Evidence { proof: AuditProof::AccountKey, requester: account.into(), token: "key1".into() };
+        let (account, rights) = (account.to_owned(), Rights::Key);
+        Proven { account, rights, overrides: Overrides::default(), principal: None, evidence }
     }
 }
 
@@ -122,18 +157,21 @@ pub(crate) fn prove(
 ) -> Result<Proven, Failure> {
     let account = target.account.clone();
     if !parts.headers.contains_key(AUTHORIZATION) && query.get("sig").is_some() {
-        let (rights, overrides) = sas::verify(query, target, way, known)?;
-        return Ok(Proven { account, rights, overrides, principal: None });
+        let Verified { rights, overrides, evidence } = sas::verify(query, target, way, known)?;
+        return Ok(Proven { account, rights, overrides, principal: None, evidence });
     }
     let overrides = Overrides::default();
     if let Some(token) = bearer::token(parts) {
         let principal = bearer::verify(token, way, known)?;
         known.keys(&account).ok_or_else(|| Failure::unauthenticated("there is no such account"))?;
         let rights = Rights::Principal(principal.permissions);
-        return Ok(Proven { account, rights, overrides, principal: Some(principal.id) });
+        let evidence =
+            Evidence { proof: AuditProof::Token, requester: principal.id.clone(), token: Evidence::sum(token) };
+        return Ok(Proven { account, rights, overrides, principal: Some(principal.id), evidence });
     }
-    shared_key::verify(parts, query, &account, known.keys(&account).as_ref(), way.at)?;
-    Ok(Proven { account, rights: Rights::Key, overrides, principal: None })
+    let key = shared_key::verify(parts, query, &account, known.keys(&account).as_ref(), way.at)?;
+    let evidence = Evidence { proof: AuditProof::AccountKey, requester: account.clone(), token: key.to_owned() };
+    Ok(Proven { account, rights: Rights::Key, overrides, principal: None, evidence })
 }
 
 /// What [`crate::read_signature`] is.
@@ -143,10 +181,11 @@ pub(crate) fn read_signature(path: &str, query: &str, second: i64) -> Option<()>
     sas::read(&query, &target, way)
 }
 
-/// True where a key of the account signed this text. An account that does not exist has none, which nobody can tell from a wrong key.
-fn is_signed(keys: Option<&Keys>, text: &str, signature: &str) -> bool {
+/// Which key of the account signed this text. An account that does not exist has none, which nobody can tell from a wrong key.
+fn signed_with(keys: Option<&Keys>, text: &str, signature: &str) -> Option<&'static str> {
     let signature = BASE64_STANDARD.decode(signature).unwrap_or_default();
     let is_of =
         |key: &String| BASE64_STANDARD.decode(key).is_ok_and(|key| is_hmac_sha256(&key, text.as_bytes(), &signature));
-    keys.is_some_and(|keys| is_of(&keys.key1) | is_of(&keys.key2))
+    let (is_first, is_second) = keys.map_or((false, false), |keys| (is_of(&keys.key1), is_of(&keys.key2)));
+    if is_first { Some("key1") } else { is_second.then_some("key2") }
 }

@@ -9,10 +9,11 @@ use base64::prelude::BASE64_STANDARD;
 use hyper::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, HeaderName};
 use jiff::Timestamp;
 use secure::hmac_sha256;
+use server::admin::AuditProof;
 
 use super::delegation::Delegation;
 use super::rights::{Levels, Permissions, Rights};
-use super::{Known, Policy, Way, is_signed};
+use super::{Evidence, Known, Policy, Way, signed_with};
 use crate::answer::{Answer, set};
 use crate::failure::{Code, Failure};
 use crate::query::Query;
@@ -38,13 +39,15 @@ impl Overrides {
     }
 }
 
+/// What a signature is worth.
+pub(super) struct Verified {
+    pub(super) rights: Rights,
+    pub(super) overrides: Overrides,
+    pub(super) evidence: Evidence,
+}
+
 /// Verifies the signature of a URL. Gives what it allows.
-pub(super) fn verify(
-    query: &Query,
-    target: &Target,
-    way: Way,
-    known: &impl Known,
-) -> Result<(Rights, Overrides), Failure> {
+pub(super) fn verify(query: &Query, target: &Target, way: Way, known: &impl Known) -> Result<Verified, Failure> {
     if let Some(name) = PARAMETERS.iter().find(|name| query.count(name) > 1) {
         return Err(Failure::unauthenticated(format!("{name} is given twice")));
     }
@@ -56,13 +59,18 @@ pub(super) fn verify(
     let policy = |id: &str| known.policy(&target.account, target.share.as_deref().unwrap_or_default(), id);
     if let Some(delegation) = Delegation::of(query).filter(|_| !signed.is_of_account()) {
         let allowed = delegation.verify(query, &target.account, (&signed.with_delegation()?, way), known)?;
-        return Ok((signed.rights(way, policy)?.within(allowed), signed.overrides()));
+        let rights = signed.rights(way, policy)?.within(allowed);
+        let (proof, requester) = (AuditProof::DelegatedAccess, delegation.principal);
+        let evidence = Evidence { proof, requester, token: signed.told("key1") };
+        return Ok(Verified { rights, overrides: signed.overrides(), evidence });
     }
     let text = signed.text()?;
-    if !is_signed(known.keys(&target.account).as_ref(), &text, signed.value("sig")) {
-        return Err(Failure::unauthenticated(format!("the signature is not that of the string {text:?}")));
-    }
-    Ok((signed.rights(way, policy)?, signed.overrides()))
+    let key = signed_with(known.keys(&target.account).as_ref(), &text, signed.value("sig"));
+    let key =
+        key.ok_or_else(|| Failure::unauthenticated(format!("the signature is not that of the string {text:?}")))?;
+    let (proof, requester) = (AuditProof::SharedAccess, target.account.clone());
+    let evidence = Evidence { proof, requester, token: signed.told(key) };
+    Ok(Verified { rights: signed.rights(way, policy)?, overrides: signed.overrides(), evidence })
 }
 
 /// The signature of a URL with these parameters, made with this key of the target's account.
@@ -96,6 +104,11 @@ struct Limits {
 impl Signed<'_> {
     fn value(&self, name: &str) -> &str {
         self.query.get(name).unwrap_or_default()
+    }
+
+    /// What the audit log tells of it, which was made with this key.
+    fn told(&self, key: &str) -> String {
+        format!("{key},SasSignature({})", Evidence::sum(self.value("sig")))
     }
 
     fn is_of_account(&self) -> bool {
@@ -315,7 +328,7 @@ mod tests {
 
     fn verified(query: &str, path: &str, way: Way, policy: Option<Policy>) -> Result<Rights, Code> {
         let verified = verify(&Query::parse(query).unwrap(), &target(path), way, &Account(policy));
-        verified.map(|(rights, _)| rights).map_err(|failure| failure.code)
+        verified.map(|verified| verified.rights).map_err(|failure| failure.code)
     }
 
     const OF_ACCOUNT: [(&str, &str); 5] =

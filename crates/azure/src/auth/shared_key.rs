@@ -7,7 +7,7 @@ use hyper::header::{AUTHORIZATION, DATE};
 use hyper::http::request::Parts;
 use jiff::{SignedDuration, Timestamp};
 
-use super::is_signed;
+use super::signed_with;
 use crate::failure::Failure;
 use crate::query::Query;
 
@@ -31,14 +31,14 @@ const WEIGHTS: [u8; 256] = {
     weights
 };
 
-/// Verifies that the request was signed with a key of `account`, and lately. `keys` are those of the account, if it exists.
+/// Verifies that the request was signed with a key of `account`, and lately. Gives the key's name. `keys` are those of the account, if it exists.
 pub(super) fn verify(
     parts: &Parts,
     query: &Query,
     account: &str,
     keys: Option<&Keys>,
     now: Timestamp,
-) -> Result<(), Failure> {
+) -> Result<&'static str, Failure> {
     let given = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     let given = given.ok_or_else(|| Failure::unauthenticated("it has no Authorization header"))?;
     let (named, signature) = given
@@ -47,14 +47,13 @@ pub(super) fn verify(
         .ok_or_else(|| Failure::unauthenticated("its Authorization header is not SharedKey ACCOUNT:SIGNATURE"))?;
     let text = string_to_sign(parts, query, account);
     // An account that does not exist is told from a wrong key by nobody.
-    let is_proven = named == account && is_signed(keys, &text, signature);
-    if !is_proven {
-        return Err(Failure::unauthenticated(format!("the signature is not that of the string {text:?}")));
-    }
+    let key = signed_with(keys, &text, signature).filter(|_| named == account);
+    let key =
+        key.ok_or_else(|| Failure::unauthenticated(format!("the signature is not that of the string {text:?}")))?;
     if !is_recent(parts, now) {
         return Err(Failure::unauthenticated("the date in x-ms-date, or Date, is missing or more than 15 minutes off"));
     }
-    Ok(())
+    Ok(key)
 }
 
 /// What is signed.

@@ -38,7 +38,7 @@ pub(crate) fn source(
         return Err(wrong());
     }
     let rights = match query.get("sig") {
-        Some(_) => sas::verify(&query, &source, way, known)?.0,
+        Some(_) => sas::verify(&query, &source, way, known)?.rights,
         None if covers(proven.rights, target, &source) => proven.rights,
         None => {
             return Err(Failure::new(Code::AuthorizationFailure, "This request is not authorized to read its source."));
@@ -65,7 +65,6 @@ mod tests {
     use super::super::Policy;
     use super::super::rights::{Levels, Permissions};
     use super::*;
-    use crate::auth::Overrides;
 
     struct Accounts;
 
@@ -82,7 +81,7 @@ mod tests {
 
     fn asked(rights: Rights, operation: Operation, header: &'static str, url: &str) -> Result<Option<Target>, Code> {
         let target = Target::parse("h", "/work/docs/new", |_| true).unwrap();
-        let proven = Proven { account: "work".into(), rights, overrides: Overrides::default(), principal: None };
+        let proven = Proven { rights, ..Proven::by_key("work") };
         let way = Way { peer: [127, 0, 0, 1].into(), is_secure: false, at: "2026-11-30T05:00:00Z".parse().unwrap() };
         let headers = [(header, url)].map(|(name, url)| (name.parse().unwrap(), url.parse().unwrap()));
         let headers = headers.into_iter().collect();

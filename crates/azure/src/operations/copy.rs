@@ -31,8 +31,7 @@ async fn source(service: &Service, ask: &Ask) -> Result<Place, Failure> {
     let from = from.ok_or_else(elsewhere)?;
     let name = from.share.as_deref().unwrap_or_default();
     let record = service.share_named(ask, name)?;
-    let tree = service.sessions.share(&ask.by, &record).await?;
-    Ok(Place { tree, share: record.id, path: from.path() })
+    service.place_in(ask, &record, from).await
 }
 
 /// Copy File.

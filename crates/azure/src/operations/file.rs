@@ -90,7 +90,7 @@ pub(super) enum Made {
     /// Something is there, which stays until this one, of another name beside it, is whole and takes its place.
     Anew { file: File, over: String },
     /// The same, by the open of its lease.
-    Leased(File),
+    Leased(lease::Leased),
 }
 
 impl Made {
@@ -403,7 +403,7 @@ pub(super) async fn delete(service: &Service, ask: &Ask) -> Result<Answer, Failu
     if let Some(file) = lease::of_change(service, ask, &place).await? {
         file.delete_on_close().await?;
         lease::forget(service, &place, &file);
-        file.close().await?;
+        File::clone(&file).close().await?;
         return Ok(accepted());
     }
     remove(&place, false).await?;

@@ -3,11 +3,14 @@
 
 use std::collections::HashMap;
 use std::fmt::Write;
+use std::ops::Deref;
+use std::sync::Arc;
 
 use client::{Access, File, OnDiskId, OpenOptions, Sharing, Status};
 use hyper::StatusCode;
-use parking_lot::Mutex;
 use secure::random;
+use server::admin::AuditSpeaker;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use super::opening::{Place, of_file};
 use super::{Ask, Service};
@@ -23,7 +26,7 @@ const DIGITS: usize = 32;
 
 /// The leases there are, by share and file.
 #[derive(Default)]
-pub(crate) struct Leases(Mutex<HashMap<i64, HashMap<FileNumber, Lease>>>);
+pub(crate) struct Leases(parking_lot::Mutex<HashMap<i64, HashMap<FileNumber, Lease>>>);
 
 /// A file by its numbers, whatever its name is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,6 +41,28 @@ struct Lease {
     file: Option<File>,
     /// The session that has the file open.
     session: Option<u64>,
+    turns: Turns,
+}
+
+/// Who uses the open of a lease: one request at a time, on whose behalf it is then.
+#[derive(Clone)]
+struct Turns {
+    speaker: AuditSpeaker,
+    turn: Arc<Mutex<()>>,
+}
+
+/// The open of a file's lease, while a request changes the file by it.
+pub(super) struct Leased {
+    file: File,
+    _turn: OwnedMutexGuard<()>,
+}
+
+impl Deref for Leased {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        &self.file
+    }
 }
 
 impl From<OnDiskId> for FileNumber {
@@ -116,12 +141,34 @@ pub(super) fn tell(service: &Service, place: &Place, id: Option<OnDiskId>, answe
 }
 
 /// The open of the file's lease, where it is leased to who asks. Fails where it is leased to somebody else, or not and a lease is named.
-pub(super) async fn of_change(service: &Service, ask: &Ask, place: &Place) -> Result<Option<File>, Failure> {
-    by_header(service, ask.header(ID), place).await
+pub(super) async fn of_change(service: &Service, ask: &Ask, place: &Place) -> Result<Option<Leased>, Failure> {
+    by_header(service, ask, ID, place).await
 }
 
 /// The same for what a header of that name says of a file.
-pub(super) async fn by_header(service: &Service, given: Option<&str>, place: &Place) -> Result<Option<File>, Failure> {
+pub(super) async fn by_header(
+    service: &Service,
+    ask: &Ask,
+    name: &str,
+    place: &Place,
+) -> Result<Option<Leased>, Failure> {
+    let Some((file, turns)) = named(service, ask.header(name), place).await? else { return Ok(None) };
+    let turn = turns.turn.lock_owned().await;
+    turns.speaker.speaks_for(&ask.origin.speaker());
+    Ok(Some(Leased { file, _turn: turn }))
+}
+
+/// Gives up a file's lease, where a header of that name says which it is.
+pub(super) async fn give_up(service: &Service, ask: &Ask, name: &str, place: &Place) -> Result<(), Failure> {
+    if let Some((file, _)) = named(service, ask.header(name), place).await? {
+        forget(service, place, &file);
+        file.close().await?;
+    }
+    Ok(())
+}
+
+/// The open of the lease that is named, and who uses it.
+async fn named(service: &Service, given: Option<&str>, place: &Place) -> Result<Option<(File, Turns)>, Failure> {
     if given.is_none() && !service.files.leases.has_any(place.share) {
         return Ok(None);
     }
@@ -133,8 +180,9 @@ pub(super) async fn by_header(service: &Service, given: Option<&str>, place: &Pl
         Err(error) => return Err(error.into()),
     };
     service.files.leases.with(place, id.into(), |lease| {
-        match (lease.map(|lease| (lease.id.clone(), lease.file.clone())), given) {
-            (Some((id, Some(file))), Some(given)) if id == given => Ok(Some(file)),
+        match (lease.map(|lease| (lease.id.clone(), lease.file.clone().map(|file| (file, lease.turns.clone())))), given)
+        {
+            (Some((id, Some(leased))), Some(given)) if id == given => Ok(Some(leased)),
             (Some((_, Some(_))), Some(_)) => Err(Failure::new(
                 Code::LeaseIdMismatchWithFileOperation,
                 "The lease ID specified did not match the lease ID for the file.",
@@ -164,7 +212,7 @@ pub(super) async fn check_read(service: &Service, ask: &Ask, place: &Place) -> R
     if ask.header(ID).is_none() {
         return Ok(());
     }
-    of_change(service, ask, place).await.map(drop)
+    named(service, ask.header(ID), place).await.map(drop)
 }
 
 fn is_missing(error: &client::Error) -> bool {
@@ -220,7 +268,8 @@ async fn acquire(service: &Service, ask: &Ask, place: &Place, proposed: Option<S
         Some(id) => id,
         None => new_id()?,
     };
-    let lease = Lease { id: id.clone(), file: Some(file), session: place.tree.session_id() };
+    let turns = Turns { speaker: ask.origin.speaker(), turn: Arc::default() };
+    let lease = Lease { id: id.clone(), file: Some(file), session: place.tree.session_id(), turns };
     if let Err(file) = service.files.leases.add(place.share, number, lease) {
         file.close().await?;
         return Err(Failure::new(Code::HandleLimitExceeded, format!("A share has {LEASES_MAX} leases at most.")));

@@ -31,6 +31,7 @@ use bytes::Bytes;
 use control::{KnownCatalog, Operations, ShareRecord};
 use hyper::StatusCode;
 use hyper::header::HeaderMap;
+use server::admin::NotedOrigin;
 use tokio::sync::Semaphore;
 
 use crate::answer::{Answer, empty};
@@ -92,6 +93,8 @@ pub(crate) struct Ask {
     pub(crate) body: Bytes,
     /// Where it comes from.
     pub(crate) peer: IpAddr,
+    /// Whose it is: the audit log tells what is done for it of that.
+    pub(crate) origin: NotedOrigin,
     /// The service's own address as the client named it, without a `/` at its end.
     pub(crate) endpoint: String,
     /// What its body takes, as long as somebody works with it.

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use client::{Access, Facts, File, OpenOptions, Tree};
+use control::ShareRecord;
 use tokio::time::timeout;
 
 use super::lease::new_id;
 use super::{Ask, Service};
 use crate::failure::{Code, Failure};
+use crate::target::Target;
 
 /// How long a request waits for SMB clients to give up what they cache of a file. They may take longer, and the next request finds it done.
 const FLUSH_WITHIN: Duration = Duration::from_secs(20);
@@ -25,8 +27,13 @@ impl Service {
     /// Where that is what a request names.
     pub(super) async fn place(&self, ask: &Ask) -> Result<Place, Failure> {
         let record = self.record(ask)?;
-        let tree = self.sessions.share(&ask.by, &record).await?;
-        Ok(Place { tree, share: record.id, path: ask.target.path() })
+        self.place_in(ask, &record, &ask.target).await
+    }
+
+    /// A place in this share. What is opened there is opened on behalf of who asks.
+    pub(super) async fn place_in(&self, ask: &Ask, share: &ShareRecord, place: &Target) -> Result<Place, Failure> {
+        let tree = self.sessions.share(&ask.by, share).await?.marked(ask.origin.context());
+        Ok(Place { tree, share: share.id, path: place.path() })
     }
 }
 

@@ -28,7 +28,7 @@ pub(super) async fn rename(service: &Service, ask: &Ask) -> Result<Answer, Failu
     let replaces = ask.is_true("x-ms-file-rename-replace-if-exists") && ask.by.may_overwrite();
     let leased = match is_directory {
         true => None,
-        false => lease::by_header(service, ask.header("x-ms-source-lease-id"), &source).await?,
+        false => lease::by_header(service, ask, "x-ms-source-lease-id", &source).await?,
     };
     let freed = match replaces {
         true => free(service, ask, &to).await?,
@@ -84,10 +84,7 @@ async fn free(service: &Service, ask: &Ask, to: &Place) -> Result<Option<FileAtt
     if is_read_only && !ask.is_true("x-ms-file-rename-ignore-readonly") {
         return Err(Failure::new(Code::ReadOnlyAttribute, "The file that has the name is read-only."));
     }
-    if let Some(file) = lease::by_header(service, ask.header("x-ms-destination-lease-id"), to).await? {
-        lease::forget(service, to, &file);
-        file.close().await?;
-    }
+    lease::give_up(service, ask, "x-ms-destination-lease-id", to).await?;
     if !is_read_only {
         return Ok(None);
     }

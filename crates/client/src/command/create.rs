@@ -18,6 +18,7 @@ use crate::message::{Answer, Related};
 use crate::open_state::OpenState;
 use crate::options::{Access, Disposition, OpenOptions};
 use crate::perform::{Again, Ask, Failed};
+use crate::tree::Mark;
 use crate::tree_state::TreeState;
 use crate::ways::Way;
 
@@ -69,9 +70,14 @@ async fn ask(open: &OpenState) -> Result<Answer, Error> {
 
 /// What a name stands for, a symbolic link for itself, with the server's number for it where `wants_id`: CREATE and CLOSE in one frame, so that nothing
 /// stays open whatever happens to the answer.
-pub(crate) async fn look(tree: &TreeState, path: &str, wants_id: bool) -> Result<(Facts, Option<OnDiskId>), Error> {
+pub(crate) async fn look(
+    (tree, mark): (&TreeState, Option<Mark>),
+    path: &str,
+    wants_id: bool,
+) -> Result<(Facts, Option<OnDiskId>), Error> {
     let path_bytes = utf16_bytes(path);
     let mut contexts = CreateContextsBuilder::new();
+    mark.iter().for_each(|mark| mark.add_to(&mut contexts));
     if wants_id {
         contexts.add(name::QUERY_ON_DISK_ID, &[]);
     }
@@ -126,6 +132,7 @@ fn is_told_apart(options: &OpenOptions) -> bool {
 fn contexts(open: &OpenState, add: impl FnOnce(&mut CreateContextsBuilder)) -> CreateContextsBuilder {
     let mut contexts = CreateContextsBuilder::new();
     add(&mut contexts);
+    open.mark.iter().for_each(|mark| mark.add_to(&mut contexts));
     if open.options.wants_id {
         contexts.add(name::QUERY_ON_DISK_ID, &[]);
     }

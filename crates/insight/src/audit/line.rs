@@ -29,14 +29,19 @@ struct Written<'a> {
     identity: Identity<'a>,
     uri: String,
     protocol: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    correlation_id: Option<&'a str>,
     properties: Properties<'a>,
 }
 
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Identity<'a> {
     r#type: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     requester: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token_hash: Option<&'a str>,
 }
 
 #[derive(Serialize)]
@@ -101,6 +106,12 @@ struct Arming<'a> {
     time: String,
     requester: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
+    r#type: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token_hash: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    correlation_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     caller_ip_address: Option<&'a str>,
     #[serde(rename = "smbPersistentHandleID")]
     smb_persistent_handle_id: Hex,
@@ -148,6 +159,7 @@ impl Serialize for Hex {
 pub(super) fn of_event(event: &AuditEvent) -> Vec<u8> {
     let AuditEvent { actor, place, ids, .. } = event;
     let open = |id: Option<u64>| id.map(Hex);
+    let origin = actor.origin.as_deref();
     line(&Written {
         time: text_of(event.time),
         resource_type: "Microsoft.Storage/storageAccounts/fileServices",
@@ -159,9 +171,14 @@ pub(super) fn of_event(event: &AuditEvent) -> Vec<u8> {
         status_text: &event.status_name,
         duration_ms: event.duration.map(milliseconds),
         caller_ip_address: actor.caller.as_deref(),
-        identity: Identity { r#type: actor.proof.name(), requester: actor.user.as_deref() },
+        identity: Identity {
+            r#type: actor.proof.name(),
+            requester: actor.user.as_deref(),
+            token_hash: origin.map(|origin| origin.token.as_str()),
+        },
         uri: uri(event),
-        protocol: "SMB",
+        protocol: origin.map_or("SMB", |origin| origin.protocol),
+        correlation_id: origin.map(|origin| origin.request.as_str()),
         properties: Properties {
             account_name: actor.account.as_deref(),
             service_type: "file",
@@ -216,9 +233,13 @@ impl From<AuditMoved> for Moved {
 
 impl<'a> From<&'a AuditArming> for Arming<'a> {
     fn from(arming: &'a AuditArming) -> Self {
+        let origin = arming.origin.as_deref();
         Arming {
             time: text_of(arming.time),
             requester: &arming.user,
+            r#type: origin.map(|origin| origin.proof.name()),
+            token_hash: origin.map(|origin| origin.token.as_str()),
+            correlation_id: origin.map(|origin| origin.request.as_str()),
             caller_ip_address: arming.caller.as_deref(),
             smb_persistent_handle_id: Hex(arming.open),
         }

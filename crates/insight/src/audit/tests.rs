@@ -12,7 +12,10 @@ use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
 use serde_json::Value;
-use server::admin::{AuditActor, AuditClass, AuditCounts, AuditEvent, AuditIds, AuditPlace, AuditProof, AuditSink};
+use server::admin::{
+    AuditActor, AuditArming, AuditClass, AuditCounts, AuditEvent, AuditIds, AuditOrigin, AuditPlace, AuditProof,
+    AuditSink,
+};
 
 use super::cut::{CUT, NAME_MAX};
 use super::queue::{DONE_BYTES_MAX, REFUSED_BYTES_MAX, STRANGERS_BURST_BYTES};
@@ -39,6 +42,7 @@ fn event(path: &str) -> AuditEvent {
             sid: Some("S-1-5-21-1-2-3-1001".into()),
             proof: AuditProof::Ntlm,
             dialect: Some(0x311),
+            origin: None,
         },
         place: AuditPlace {
             server: "NAS".into(),
@@ -70,6 +74,33 @@ fn done(path: &str) -> AuditEvent {
 fn of_user(name: &str, event: AuditEvent) -> AuditEvent {
     let actor = AuditActor { user: Some(name.into()), sid: Some(format!("S-1-5-21-9-{name}")), ..event.actor };
     AuditEvent { actor, ..event }
+}
+
+/// The same, asked for by REST.
+fn by_rest(event: AuditEvent) -> AuditEvent {
+    let origin = Arc::new(AuditOrigin {
+        protocol: "HTTPS",
+        caller: "198.51.100.9:4711".into(),
+        proof: AuditProof::SharedAccess,
+        requester: "studio".into(),
+        token: "key1,SasSignature(AB)".into(),
+        request: "0000000000000017".into(),
+    });
+    let actor = AuditActor {
+        caller: Some(Arc::clone(&origin.caller)),
+        user: Some(origin.requester.clone()),
+        proof: origin.proof,
+        origin: Some(Arc::clone(&origin)),
+        ..event.actor
+    };
+    let arming = AuditArming {
+        time: event.time,
+        user: origin.requester.clone(),
+        caller: actor.caller.clone(),
+        open: 7,
+        origin: Some(origin),
+    };
+    AuditEvent { actor, armed_by: vec![arming], ..event }
 }
 
 fn stranger(claims: &str) -> AuditEvent {
@@ -109,6 +140,25 @@ fn until_written(log: &AuditLog, count: u64) {
         assert!(std::time::Instant::now() < until, "{:?}", log.counts());
         std::thread::yield_now();
     }
+}
+
+#[test]
+fn what_was_asked_for_by_rest_is_told_of_who_asked() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("audit.log");
+    let log = in_file(&path);
+    log.record(by_rest(done("file")));
+    until_written(&log, 1);
+    let line = &told(&path)[0];
+    let known = serde_json::json!({ "type": "SAS", "requester": "studio", "tokenHash": "key1,SasSignature(AB)" });
+    assert_eq!((&line["identity"], &line["protocol"]), (&known, &"HTTPS".into()));
+    assert_eq!(
+        (&line["callerIpAddress"], &line["correlationId"]),
+        (&"198.51.100.9:4711".into(), &"0000000000000017".into())
+    );
+    let by = &line["properties"]["deletionRequestedBy"][0];
+    assert_eq!((&by["type"], &by["tokenHash"]), (&known["type"], &known["tokenHash"]));
+    assert_eq!((&by["correlationId"], &by["callerIpAddress"]), (&line["correlationId"], &line["callerIpAddress"]));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod overview;
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use crate::resource::latency::{LATENCY_BUCKETS, latency_bucket};
@@ -207,6 +208,9 @@ pub trait Admin: Send + Sync {
 
     /// What has become of what was to be audited.
     fn audit(&self) -> AuditCounts;
+
+    /// On whose behalf another interface of the server opens files, for the audit log.
+    fn origins(&self) -> &Arc<AuditOrigins>;
 
     /// How much memory peers make it hold.
     fn memory(&self) -> MemoryUse;

@@ -12,7 +12,7 @@ use crate::admin::{
     SessionView, ShareView, Views,
 };
 use crate::resource::pool::Waiting;
-use crate::state::audit::{AuditCounts, AuditEnd};
+use crate::state::audit::{AuditCounts, AuditEnd, AuditOrigins};
 use crate::state::caching::{ACKNOWLEDGE_WITHIN, Unacknowledged};
 use crate::state::configuration::{Configuration, Multichannel, Share};
 use crate::state::counters::{Api, CountersView, Counts, Sum};
@@ -48,6 +48,10 @@ impl Admin for Arc<Shared> {
 
     fn audit(&self) -> AuditCounts {
         self.audit.counts()
+    }
+
+    fn origins(&self) -> &Arc<AuditOrigins> {
+        &self.origins
     }
 
     fn memory(&self) -> MemoryUse {

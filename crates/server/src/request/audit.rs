@@ -30,7 +30,8 @@ use crate::command::context::{Context, Outcome};
 use crate::command::link_target;
 use crate::request::admission::Request;
 use crate::state::audit::{
-    AuditActor, AuditClass, AuditClasses, AuditEvent, AuditIds, AuditPlace, AuditProof, shortened,
+    AuditActor, AuditClass, AuditClasses, AuditEvent, AuditIds, AuditOrigin, AuditOrigins, AuditPlace, AuditProof,
+    shortened,
 };
 use crate::state::auditing::of_open;
 use crate::state::configuration::Configuration;
@@ -89,7 +90,7 @@ impl<'a> Audited<'a> {
         let tree = context.tree.as_ref().filter(|tree| !tree.audit().is_empty())?;
         let session = &context.channel.as_ref()?.session;
         let prepared = match command {
-            Command::CREATE => Some(create(message)?),
+            Command::CREATE => Some(create(message, &connection.server.origins)?),
             Command::SET_INFO => set_info(message),
             Command::IOCTL => ioctl(message),
             Command::TREE_DISCONNECT => Some(AuditClasses::of(AuditClass::SignIn).into()),
@@ -107,6 +108,7 @@ impl<'a> Audited<'a> {
             event.detail = asked.detail;
             event.place.path = asked.path;
             event.place.new_path = asked.new_path;
+            event.actor = event.actor.on_behalf_of(asked.origin);
             if let Some(open) = &open {
                 on_open(&mut event, open);
             }
@@ -368,15 +370,17 @@ struct Asked {
     detail: String,
     path: Option<String>,
     new_path: Option<String>,
+    /// Who asks by another protocol.
+    origin: Option<Arc<AuditOrigin>>,
 }
 
 impl From<AuditClasses> for Asked {
     fn from(classes: AuditClasses) -> Self {
-        Asked { classes, minor: "".into(), detail: String::new(), path: None, new_path: None }
+        Asked { classes, minor: "".into(), detail: String::new(), path: None, new_path: None, origin: None }
     }
 }
 
-fn create(message: &[u8]) -> Option<Asked> {
+fn create(message: &[u8], origins: &AuditOrigins) -> Option<Asked> {
     let asked = CreateRequest::decode(message).ok()?;
     let mut classes = AuditClasses::of_desired(asked.desired_access.0);
     let takes_up = [name::DURABLE_HANDLE_RECONNECT, name::DURABLE_HANDLE_RECONNECT_V2]
@@ -404,6 +408,7 @@ fn create(message: &[u8]) -> Option<Asked> {
         minor: disposition_name(asked.disposition).into(),
         detail,
         path: Some(shortened(&in_text(asked.name))),
+        origin: origins.of(&asked.contexts).map(|speaker| speaker.load_full()),
         ..classes.into()
     })
 }
@@ -483,6 +488,7 @@ fn on_open(event: &mut AuditEvent, open: &Open) {
     let ids = of_open::ids(open, file);
     event.ids = AuditIds { open: ids.open, file: ids.file, tree: ids.tree, ..event.ids };
     event.place.path = Some(file.name());
+    event.actor = std::mem::take(&mut event.actor).on_behalf_of(open.origin());
 }
 
 /// As Azure writes it.

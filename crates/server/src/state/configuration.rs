@@ -13,7 +13,7 @@ use store::{Store, UnixOwner};
 pub use crate::resource::rate_limit::{Rate, RequestRate};
 pub use crate::state::audit::{
     AuditActor, AuditArming, AuditCategory, AuditClass, AuditClasses, AuditCounts, AuditEnd, AuditEvent, AuditIds,
-    AuditMoved, AuditPlace, AuditProof, AuditSink, UnknownClass,
+    AuditMoved, AuditOrigin, AuditOrigins, AuditPlace, AuditProof, AuditSink, AuditSpeaker, NotedOrigin, UnknownClass,
 };
 pub use crate::state::hosts::{HostsAllowed, Network, WrongHosts};
 pub use crate::state::share_limit::{

@@ -13,7 +13,7 @@ use wire::status::Status;
 
 use crate::resource::budgets::Held;
 use crate::state::afp::AfpStream;
-use crate::state::audit::{EndCell, OpenTotals};
+use crate::state::audit::{AuditActor, AuditOrigin, EndCell, OpenTotals, Speaker};
 use crate::state::authorization::GrantedAccess;
 use crate::state::caching::{Actor, LeaseId};
 use crate::state::channel_sequence::ChannelSequence;
@@ -47,6 +47,8 @@ pub(crate) struct Open {
     pub(crate) opened: Instant,
     /// The client's address and port, unless the open survived the server.
     pub(crate) caller: Option<Arc<str>>,
+    /// Who asks for what is done with it, where that is by another protocol.
+    pub(crate) speaker: Option<Arc<Speaker>>,
     /// What ends it.
     pub(crate) end: EndCell,
     closed: AtomicBool,
@@ -129,6 +131,7 @@ impl Open {
             granted,
             opened: Instant::now(),
             caller: None,
+            speaker: None,
             end: EndCell::default(),
             closed: AtomicBool::new(false),
             unbegun: Unbegun::default(),
@@ -141,9 +144,20 @@ impl Open {
         Open { caller: Some(Arc::clone(caller)), ..self }
     }
 
-    /// Where its client closed it from, or else opened it.
-    pub(crate) fn ended_from(&self) -> Option<Arc<str>> {
-        self.end.caller().or(self.caller.as_ref()).cloned()
+    /// The same, on behalf of who asks by another protocol.
+    pub(crate) fn speaking_for(self, speaker: Option<Arc<Speaker>>) -> Self {
+        Open { speaker, ..self }
+    }
+
+    /// Who asks by another protocol for what is done with it, if it is opened for such.
+    pub(crate) fn origin(&self) -> Option<Arc<AuditOrigin>> {
+        self.speaker.as_ref().map(|speaker| speaker.load_full())
+    }
+
+    /// Who ends it: where its client closed it from, or else opened it.
+    pub(crate) fn ended_by(&self) -> AuditActor {
+        let caller = self.end.caller().or(self.caller.as_ref()).cloned();
+        AuditActor::of(&self.user, caller).on_behalf_of(self.origin())
     }
 
     /// True where its close deletes: it was opened so, and the share's rights still leave it that.

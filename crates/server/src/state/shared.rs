@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 use crate::resource::budgets::Budgets;
 use crate::resource::capacity::Capacity;
 use crate::resource::pool::Pool;
-use crate::state::audit::Audit;
+use crate::state::audit::{Audit, AuditOrigins};
 use crate::state::busy_files::BusyFiles;
 use crate::state::clients::Clients;
 use crate::state::configuration::Configuration;
@@ -71,6 +71,8 @@ pub(crate) struct Shared {
     pub(crate) busy_files: BusyFiles,
     /// Who is told what of that.
     pub(crate) audit: Audit,
+    /// On whose behalf another interface of the server opens files.
+    pub(crate) origins: Arc<AuditOrigins>,
     pub(crate) hanging_stores: HangingStores,
     /// How shards poll, as the settings say.
     pub(crate) polling: Arc<Policy>,
@@ -116,6 +118,7 @@ impl Shared {
             counters: Counters::new(shards),
             busy_files: BusyFiles::new(shards),
             audit: Audit::default(),
+            origins: Arc::default(),
             hanging_stores: HangingStores::default(),
             polling: Arc::new(Policy::new(polling)),
             next_open: AtomicU64::new(u64::from(u32::from_le_bytes(chance)) << 24 | 1),

@@ -3,6 +3,7 @@
 mod deletions;
 mod ends;
 mod granted;
+mod origins;
 mod sign_in;
 mod writes;
 

@@ -1,13 +1,14 @@
 //! A server that tells what a test wants.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use server::admin::{
-    Admin, AuditCounts, Authentication, BreakView, Configuration, CountersRow, CountersView, Counts, Events, FileView,
-    InterfaceView, LockedView, MemoryUse, Multichannel, OpenView, Protection, Rate, Scope, SessionView, ShareRates,
-    ShareView, StoreWait, Views,
+    Admin, AuditCounts, AuditOrigins, Authentication, BreakView, Configuration, CountersRow, CountersView, Counts,
+    Events, FileView, InterfaceView, LockedView, MemoryUse, Multichannel, OpenView, Protection, Rate, Scope,
+    SessionView, ShareRates, ShareView, StoreWait, Views,
 };
 
 /// Its shares have been used for so many.
@@ -55,6 +56,10 @@ impl Admin for Fake {
 
     fn audit(&self) -> AuditCounts {
         AuditCounts::default()
+    }
+
+    fn origins(&self) -> &Arc<AuditOrigins> {
+        unreachable!("a page changes no files")
     }
 
     fn shares(&self) -> Vec<ShareView> {

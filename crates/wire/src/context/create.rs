@@ -53,6 +53,8 @@ pub mod name {
     pub const SVHDX_OPEN_DEVICE: &[u8] = &0x9CCB_CF9E_04C1_E643_980E_158D_A1F6_EC83_u128.to_be_bytes();
     /// macOS: [`super::AppleRequest`], [`super::AppleServerResponse`].
     pub const APPLE: &[u8] = b"AAPL";
+    /// Ours, of no other server: on whose behalf another interface of the server opens. The data are a key that the server has given it.
+    pub const ORIGIN: &[u8] = &0x07DB_715C_71B9_5C99_6192_A733_1C06_226B_u128.to_be_bytes();
     /// The SMB3 POSIX Extensions: [`super::PosixRequest`], [`super::PosixResponse`].
     pub const POSIX: &[u8] = &0x93AD_2550_9CB4_11E7_B423_83DE_968B_CD7C_u128.to_be_bytes();
 }

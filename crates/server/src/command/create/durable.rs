@@ -506,7 +506,7 @@ async fn hand_over(
     let target = Target::File(Arc::clone(file));
     let user = session.user.load_full();
     let open = Open::new(lost.id, Arc::clone(&lost.line), user, Arc::clone(tree), target, granted);
-    let open = open.called_from(&context.connection.caller);
+    let open = open.called_from(&context.connection.caller).speaking_for(lost.speaker.clone());
     let (open, durables) = (Arc::new(open), &context.server().durables);
     come_behind_changes(context, lost).await?;
     durables.reclaim(lost, session.state())?;

@@ -28,7 +28,7 @@ use crate::resource::budgets::{self, Held};
 use crate::resource::turns::LONG_REQUEST_COST;
 use crate::state::afp::{self, AfpStream};
 use crate::state::attributes;
-use crate::state::audit::OpenTotals;
+use crate::state::audit::{OpenTotals, Speaker};
 use crate::state::authorization::GrantedAccess;
 use crate::state::caching::{ACKNOWLEDGE_WITHIN, Granted};
 use crate::state::channel_sequence::ChannelSequence;
@@ -89,7 +89,7 @@ pub(crate) async fn handle(context: &Context, request: CreateRequest<'_>) -> Out
         durable::Begun::Answered(reply) => return Ok(reply),
         durable::Begun::Goes(wish) => wish,
     };
-    let client = Client::of(&context.connection, &context.session()?.user.load());
+    let client = Client::of(&context.connection, &context.session()?.user.load(), &request.contexts);
     let plan = Arc::new(Plan::read(&request, &context.message, (&tree, &client), durable.former())?);
     let paid = hold_open(context, &plan)?;
     let (mut races, mut _pending_open, mut patience) = (0, None, WaitLimit::default());
@@ -394,7 +394,7 @@ fn make_open(
         lock_sequences: LockSequences::default(),
         held: Some(paid.open),
     }));
-    let open = keep(context, id, target, line, granted, action)?;
+    let open = keep(context, (id, plan.speaker.clone()), target, line, granted, action)?;
     let mut contexts = contexts::answer(plan, &known, maximal, caching);
     if let Some(asked) = &plan.apple {
         apple::answer(session, &context.server().configuration.load(), asked, &mut contexts);
@@ -405,7 +405,7 @@ fn make_open(
 /// Gives the open to the session. Where that has ended meanwhile, the open is closed again, and takes nothing along but what it has made.
 fn keep(
     context: &Context,
-    id: OpenId,
+    (id, speaker): (OpenId, Option<Arc<Speaker>>),
     target: Target,
     line: Arc<SessionLink>,
     granted: GrantedAccess,
@@ -414,7 +414,7 @@ fn keep(
     let session = context.session()?;
     let tree = Arc::clone(context.tree()?);
     let open = Open::new(id, line, session.user.load_full(), tree, target, granted);
-    let open = Arc::new(open.called_from(&context.connection.caller));
+    let open = Arc::new(open.called_from(&context.connection.caller).speaking_for(speaker));
     if let Err(status) = session.add_open(Arc::clone(&open)) {
         if let Ok(file) = open.file() {
             file.delete_on_close.fetch_and(action == CreateAction::CREATED, Ordering::Relaxed);
@@ -471,7 +471,7 @@ fn open_pipe(context: &Context, request: &CreateRequest<'_>) -> Outcome {
     let id = context.server().new_open_id();
     let granted = GrantedAccess::OF_PIPE;
     let line = context.session()?.link();
-    let open = keep(context, id, Target::Pipe(Box::new(pipe)), line, granted, CreateAction::OPENED)?;
+    let open = keep(context, (id, None), Target::Pipe(Box::new(pipe)), line, granted, CreateAction::OPENED)?;
     let response = CreateResponse {
         create_action: CreateAction::OPENED,
         allocation_size: 4096,

@@ -1,6 +1,8 @@
 //! What a CREATE asks for, checked as far as it can be without looking at the store (MS-SMB2 3.3.5.9, MS-FSA 2.1.5.1, first
 //! checks).
 
+use std::sync::Arc;
+
 use store::{ExtendedAttribute, SharePath, Time, Use};
 use wire::command::create::{CreateDisposition, CreateOptions, CreateRequest, OplockLevel};
 use wire::context::create::{AppleRequest, CreateContexts, DurableRequestV2, name};
@@ -15,6 +17,7 @@ use crate::command::connection::Connection;
 use crate::resource::slice::Slice;
 use crate::state::access::usage;
 use crate::state::attributes;
+use crate::state::audit::Speaker;
 use crate::state::authorization::check_share;
 use crate::state::caching::{Actor, LeaseId, Wanted};
 use crate::state::descriptors::{self, Reading};
@@ -61,13 +64,15 @@ pub(super) struct Client {
     dialect: Dialect,
     guid: Guid,
     user: UserId,
+    speaker: Option<Arc<Speaker>>,
 }
 
 impl Client {
-    pub(super) fn of(connection: &Connection, user: &User) -> Self {
+    pub(super) fn of(connection: &Connection, user: &User, contexts: &CreateContexts<'_>) -> Self {
         let negotiation = connection.negotiation.borrow();
         let dialect = negotiation.dialect().unwrap_or_default();
-        Client { dialect, guid: negotiation.client_guid, user: user.id }
+        let speaker = connection.server.origins.of(contexts);
+        Client { dialect, guid: negotiation.client_guid, user: user.id, speaker }
     }
 
     /// What a CREATE asks to cache, and its directory's lease (MS-SMB2 3.3.5.9, Oplock Acquisition).
@@ -120,6 +125,8 @@ pub(super) struct Plan {
     pub(super) wanted: Wanted,
     /// The lease of the directory, where the client named one.
     pub(super) parent_lease: Option<LeaseId>,
+    /// Who asks by another protocol.
+    pub(super) speaker: Option<Arc<Speaker>>,
     /// What it takes the place of.
     pub(super) former: Option<Former>,
 }
@@ -202,6 +209,7 @@ impl Plan {
             apple: contexts.find(name::APPLE).map(AppleRequest::decode).transpose()?,
             wanted,
             parent_lease,
+            speaker: client.speaker.clone(),
             former,
         })
     }

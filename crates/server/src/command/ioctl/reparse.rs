@@ -266,6 +266,7 @@ fn go_on_with(context: &Context, made: Arc<dyn Node>, paid: Held) -> Result<(), 
     let line = Arc::clone(&open.line);
     let target = Target::File(Arc::new(of_link));
     let new = Open::new(open.id, line, Arc::clone(&open.user), Arc::clone(&open.tree), target, open.granted);
+    let new = new.speaking_for(open.speaker.clone());
     let new = match &open.caller {
         Some(caller) => new.called_from(caller),
         None => new,

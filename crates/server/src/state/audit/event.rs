@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use wire::status::Status;
 
-use super::{AuditClass, AuditEnd};
+use super::{AuditClass, AuditEnd, AuditOrigin};
 
 /// Bytes of a name that strangers choose, such as that of a file which is not there. Names of files that are there are shorter.
 const AUDITED_NAME_BYTES_MAX: usize = 4 << 10;
@@ -98,6 +98,8 @@ pub struct AuditActor {
     pub proof: AuditProof,
     /// The dialect revision, where it is known.
     pub dialect: Option<u16>,
+    /// Who asked for it by another protocol, whose caller, name and proof are those above.
+    pub origin: Option<Arc<AuditOrigin>>,
 }
 
 /// How a user is known.
@@ -112,6 +114,14 @@ pub enum AuditProof {
     Anonymous,
     /// Who may change the catalog on this machine. The log does not know who that was.
     Operator,
+    /// By a key of the account, with which a request by REST was signed.
+    AccountKey,
+    /// By a shared access signature that a key of the account made.
+    SharedAccess,
+    /// By one that a user delegation key made.
+    DelegatedAccess,
+    /// By a token of a service principal.
+    Token,
 }
 
 impl AuditProof {
@@ -122,6 +132,10 @@ impl AuditProof {
             AuditProof::Ntlm => "NTLMv2",
             AuditProof::Anonymous => "Anonymous",
             AuditProof::Operator => "Operator",
+            AuditProof::AccountKey => "AccountKey",
+            AuditProof::SharedAccess => "SAS",
+            AuditProof::DelegatedAccess => "DelegationSas",
+            AuditProof::Token => "OAuth",
         }
     }
 }
@@ -182,6 +196,8 @@ pub struct AuditArming {
     pub caller: Option<Arc<str>>,
     /// Both halves of the FileId of the open by which that was said.
     pub open: u64,
+    /// Who asked for it by another protocol, whose name and caller are those above.
+    pub origin: Option<Arc<AuditOrigin>>,
 }
 
 impl AuditEvent {
@@ -211,7 +227,9 @@ impl AuditEvent {
     pub fn held_bytes(&self) -> usize {
         let text = |text: &Option<String>| text.as_ref().map_or(0, String::capacity);
         let shared = |text: &Option<Arc<str>>| text.as_ref().map_or(0, |text| text.len());
-        let armings = self.armed_by.iter().map(|arming| arming.user.capacity() + shared(&arming.caller));
+        let origin = |origin: &Option<Arc<AuditOrigin>>| origin.as_ref().map_or(0, |origin| origin.held_bytes());
+        let armings = self.armed_by.iter();
+        let armings = armings.map(|arming| arming.user.capacity() + shared(&arming.caller) + origin(&arming.origin));
         size_of::<Self>()
             + self.minor.len()
             + self.detail.capacity()
@@ -220,6 +238,7 @@ impl AuditEvent {
             + text(&self.actor.user)
             + text(&self.actor.account)
             + text(&self.actor.sid)
+            + origin(&self.actor.origin)
             + self.place.server.capacity()
             + shared(&self.place.share)
             + text(&self.place.path)

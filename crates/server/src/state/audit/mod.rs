@@ -5,6 +5,7 @@ mod classes;
 mod deletion;
 mod end;
 mod event;
+mod origin;
 mod totals;
 
 use std::fmt::Debug;
@@ -18,6 +19,8 @@ pub(crate) use self::event::shortened;
 pub use self::event::{
     AuditActor, AuditArming, AuditCategory, AuditEvent, AuditIds, AuditMoved, AuditPlace, AuditProof,
 };
+pub(crate) use self::origin::Speaker;
+pub use self::origin::{AuditOrigin, AuditOrigins, AuditSpeaker, NotedOrigin};
 pub(crate) use self::totals::OpenTotals;
 
 /// What has become of events since the server started.

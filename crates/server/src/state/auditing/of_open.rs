@@ -7,7 +7,8 @@ use store::{Error, Identity, Kind};
 use wire::status::Status;
 
 use crate::state::audit::{
-    AuditActor, AuditArming, AuditClass, AuditClasses, AuditEnd, AuditEvent, AuditIds, AuditPlace, AuditProof,
+    AuditActor, AuditArming, AuditClass, AuditClasses, AuditEnd, AuditEvent, AuditIds, AuditOrigin, AuditPlace,
+    AuditProof,
 };
 use crate::state::counters::Api;
 use crate::state::files::{FileEntry, Removal};
@@ -28,6 +29,19 @@ impl AuditActor {
             sid: Some(user.sid().to_string()),
             proof: if user.is_anonymous { AuditProof::Anonymous } else { AuditProof::Ntlm },
             dialect: None,
+            origin: None,
+        }
+    }
+
+    /// The same user, on behalf of who asks by another protocol.
+    pub(crate) fn on_behalf_of(self, origin: Option<Arc<AuditOrigin>>) -> Self {
+        let Some(origin) = origin else { return self };
+        AuditActor {
+            caller: Some(Arc::clone(&origin.caller)),
+            user: Some(origin.requester.clone()),
+            proof: origin.proof,
+            origin: Some(origin),
+            ..self
         }
     }
 }
@@ -62,7 +76,7 @@ pub(crate) fn closed(server: &Shared, open: &Open, file: &FileOpen) {
     event.minor = if file.kind == Kind::Directory { "DirectoryClose" } else { "FileClose" }.into();
     event.moved = Some(moved);
     event.end = Some(open.end.get());
-    event.actor = AuditActor::of(&open.user, open.ended_from());
+    event.actor = open.ended_by();
     event.place = AuditPlace { path: Some(file.name()), ..AuditPlace::of(server, &open.tree) };
     event.ids = ids(open, file);
     event.ends_with(Status::SUCCESS);
@@ -72,8 +86,12 @@ pub(crate) fn closed(server: &Shared, open: &Open, file: &FileOpen) {
 /// Somebody says from `caller` by an open that its stream, or the name that it was made by, goes when it is closed.
 pub(crate) fn armed(open: &Open, file: &FileOpen, caller: Option<&Arc<str>>) {
     if open.tree.audits(AuditClass::Delete) {
-        let (user, caller) = (open.user.name.clone(), caller.cloned());
-        let who = AuditArming { time: SystemTime::now(), user, caller, open: open.id.0 };
+        let (time, origin) = (SystemTime::now(), open.origin());
+        let (user, caller) = match &origin {
+            Some(origin) => (origin.requester.clone(), Some(Arc::clone(&origin.caller))),
+            None => (open.user.name.clone(), caller.cloned()),
+        };
+        let who = AuditArming { time, user, caller, open: open.id.0, origin };
         file.file.arm(open.id, &file.stream_name(), who);
     }
 }
@@ -105,7 +123,7 @@ pub(crate) fn removed(
     event.place = AuditPlace { path: Some(name.to_owned()), ..AuditPlace::of(server, &last.tree) };
     match &last.open {
         Some(open) => {
-            event.actor = AuditActor::of(&open.user, open.ended_from());
+            event.actor = open.ended_by();
             event.end = Some(open.end.get());
             event.ids = AuditIds { open: Some(open.id.0), ..AuditIds::default() };
             event.ids.tree = Some(open.tree.id.0);
