@@ -261,6 +261,7 @@ impl From<control::Error> for Failure {
             Reason::AccountFull(Measure::Throughput) => Code::TotalSharesProvisionedBandwidthExceedsAccountLimit,
             Reason::TooManyShares => Code::TotalSharesCountExceedsAccountLimit,
             Reason::TooManyPermissions => Code::ShareSizeLimitReached,
+            Reason::Busy => Code::ServerBusy,
             Reason::TookTooLong => Code::OperationTimedOut,
             Reason::Lease(refusal) => match refusal {
                 LeaseRefusal::AlreadyPresent => Code::LeaseAlreadyPresent,

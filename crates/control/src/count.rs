@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -10,14 +11,44 @@ use crate::{Error, Reason};
 
 /// For how long one count may go on, and for how long another one is waited for: clients wait for the answer.
 const COUNTS_FOR: Duration = Duration::from_secs(10);
+/// Who may count, or wait for its turn: each keeps a thread, and for long where a disk hangs.
+const PLACES: usize = 4;
 /// Folders above each other that are counted.
 const DEPTH_MAX: usize = 300;
 /// What the server keeps in a folder for itself.
 const OWN: &str = ".multilane";
 
-/// Bytes of all files in a folder. One count at a time, so that who asks again and again keeps no more than one disk busy.
+/// Those who count or wait.
+#[derive(Debug)]
+struct Places(AtomicUsize);
+
+/// One of them, until this is dropped.
+#[derive(Debug)]
+struct Place<'a>(&'a Places);
+
+impl Places {
+    fn take(&self) -> Result<Place<'_>, Error> {
+        let place = Place(self);
+        if self.0.fetch_add(1, Ordering::Relaxed) < PLACES {
+            return Ok(place);
+        }
+        let busy = Error::machine("the files of other shares are counted just now", "try again");
+        Err(busy.because(Reason::Busy))
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Bytes of all files in a folder. One count at a time, so that who asks again and again keeps no more than one disk busy; few wait for their turn, and others
+/// are told to try again.
 pub(crate) fn count_bytes(folder: &Path) -> Result<u64, Error> {
+    static COUNTING: Places = Places(AtomicUsize::new(0));
     static TURN: Mutex<()> = Mutex::new(());
+    let _place = COUNTING.take()?;
     let late = || {
         Error::machine(
             "the files of the share are too many to be counted now",
@@ -53,6 +84,17 @@ fn counted(folder: &Path, until: Instant) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn few_count_or_wait_and_others_are_told_to_try_again() {
+        let places = Places(AtomicUsize::new(0));
+        let taken: Vec<_> = (0..PLACES).map(|_| places.take().unwrap()).collect();
+        for _ in 0..2 {
+            assert_eq!(places.take().unwrap_err().reason(), Reason::Busy);
+        }
+        drop(taken);
+        assert!(places.take().is_ok());
+    }
 
     #[test]
     fn files_are_counted_and_what_is_the_servers_own_is_not() {

@@ -50,6 +50,8 @@ pub enum Reason {
     TooManyPermissions,
     /// There was more to do than somebody waits for.
     TookTooLong,
+    /// Others are at it, and it may be done when they are.
+    Busy,
     /// A lease keeps it from being done.
     Lease(LeaseRefusal),
 }
