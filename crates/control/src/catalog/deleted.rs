@@ -3,11 +3,15 @@
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::{Transaction, params};
 
+use super::accounts::Account;
 use super::own_folder::{empty_gone, is_own, set_aside};
 use super::shares::{one, refuse_taken, room_for_share};
 use super::{Catalog, ShareRecord, Source, accounts, kept, provisions, share_rows};
 use crate::share_lease::may_change;
 use crate::{AccountName, Error, Reason, ShareName};
+
+/// Deleted shares of one account that are kept: who makes and deletes shares fills neither the catalog nor the folder for them.
+const KEPT_MAX: i64 = 200;
 
 /// A share that was deleted, and can be had again for a while.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +55,20 @@ impl DeletedShare {
         let left = self.kept_until.as_second().saturating_sub(now.as_second()).max(0);
         (left + 86_399) / 86_400
     }
+}
+
+/// Refuses to delete one more share of an account that keeps as many as it may: nothing goes that was promised to be kept.
+fn room_for_kept(transaction: &Transaction<'_>, account: &Account, now: Timestamp) -> Result<(), Error> {
+    let select = "SELECT count(*) FROM share WHERE deleted IS NOT NULL AND kept_until > ?2 AND account = ?1";
+    let kept: i64 = transaction.query_row(select, params![account.relative_id, now.as_second()], |row| row.get(0))?;
+    if kept < KEPT_MAX {
+        return Ok(());
+    }
+    Err(Error::conflict(
+        format!("the account {:?} keeps {kept} deleted shares, as many as one account may", account.name),
+        "`multilane share list --deleted` shows them: end one by `multilane share purge`, or have the account keep none by `multilane account update --share-retention off`",
+    )
+    .because(Reason::TooManyShares))
 }
 
 impl Catalog {
@@ -98,6 +116,9 @@ impl Catalog {
             // Until its folder is out of the way it stays known.
             let kept_for = SignedDuration::from_hours(kept_for.map_or(0, i64::from) * 24);
             let kept_until = now.saturating_add(kept_for).unwrap_or(Timestamp::MAX);
+            if !kept_for.is_zero() {
+                room_for_kept(transaction, &account, now)?;
+            }
             transaction.execute(
                 "UPDATE share SET deleted = ?2, kept_until = ?3, folded_name = '*' || id WHERE id = ?1",
                 params![share.id, now.as_second(), kept_until.as_second()],

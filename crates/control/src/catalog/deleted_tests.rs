@@ -118,6 +118,33 @@ fn a_kept_share_is_had_back_with_all_that_was_its_own() {
 }
 
 #[test]
+fn an_account_keeps_so_many_deleted_shares_and_no_more() {
+    let (_place, folder) = place();
+    let mut catalog = with_account(&folder);
+    catalog.update_account(&account("abc"), keeps(Some(7))).unwrap();
+    catalog.create_account(&account("other"), AccountKind::FileStorage).unwrap();
+    catalog.update_account(&account("other"), keeps(Some(7))).unwrap();
+    let (docs, of_other) = (own("docs"), NewShare { account: Some(account("other")), ..own("docs") });
+    for _ in 0..200 {
+        catalog.create_share(&docs).unwrap();
+        assert!(matches!(catalog.delete_share(&share("docs")).unwrap(), Deletion::Kept(_)));
+    }
+    catalog.create_share(&docs).unwrap();
+    let refused = catalog.delete_share(&share("docs")).unwrap_err();
+    assert_eq!((refused.reason(), refused.what().contains("200 deleted shares")), (Reason::TooManyShares, true));
+    assert!(refused.remedy().contains("share purge"), "{}", refused.remedy());
+    assert_eq!(catalog.shares().unwrap().len(), 1, "it is there as before");
+    catalog.purge_share(&share("docs"), None).unwrap();
+    assert!(matches!(catalog.delete_share(&share("docs")).unwrap(), Deletion::Kept(_)));
+    catalog.create_share(&of_other).unwrap();
+    assert!(matches!(catalog.delete_share(&share("docs")).unwrap(), Deletion::Kept(_)), "accounts do not share that");
+    // Who wants none kept deletes as many as it likes.
+    catalog.update_account(&account("abc"), keeps(None)).unwrap();
+    catalog.create_share(&docs).unwrap();
+    assert!(matches!(catalog.delete_share(&share("docs")).unwrap(), Deletion::FilesGo(_)));
+}
+
+#[test]
 fn a_kept_share_is_gone_when_its_time_is_over_or_it_is_purged() {
     let (_place, folder) = place();
     let mut catalog = with_account(&folder);
