@@ -147,3 +147,24 @@ fn a_server_reads_the_catalog_again_once_a_feature_is_registered() {
     catalog.register_feature(Feature::MetadataCache, SignedDuration::ZERO, Timestamp::now()).unwrap();
     assert!(!catalog.snapshot().unwrap().is_over(Timestamp::now() + hour));
 }
+
+#[test]
+fn no_account_is_called_as_the_management_interface_is_reached() {
+    let (_place, folder) = place();
+    let mut catalog = Catalog::open(&folder).unwrap();
+    for name in ["subscriptions", "metadata"] {
+        let refused = catalog.create_account(&account(name), AccountKind::FileStorage).unwrap_err();
+        assert_eq!((refused.fault(), refused.remedy()), (Fault::Argument, "choose another name"));
+        assert!(refused.what().contains(name) && refused.what().contains("management interface"), "{}", refused.what());
+        // One from before is served as it was.
+        catalog
+            .write(|transaction| {
+                let id = principals::add(transaction, name)?;
+                let insert = "INSERT INTO account (relative_id, name, kind, key1, key2) VALUES (?1, ?2, 'FileStorage', 'a', 'b')";
+                transaction.execute(insert, rusqlite::params![id, name])?;
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(catalog.account(&account(name)).unwrap().name, name);
+    }
+}

@@ -66,6 +66,19 @@ impl Account {
     }
 }
 
+/// Paths of the management interface, which stands at the same address as the accounts' paths: a request of such an account would never reach it.
+const MANAGED: [&str; 2] = ["subscriptions", "metadata"];
+
+fn refuse_managed(name: &AccountName) -> Result<(), Error> {
+    if !MANAGED.contains(&name.as_str()) {
+        return Ok(());
+    }
+    Err(Error::argument(
+        format!("no account may be called {:?}: by REST that is the path of the management interface", name.as_str()),
+        "choose another name",
+    ))
+}
+
 impl Catalog {
     /// Makes an account with two new keys. An [`AccountKind`] alone is the plan of a local account.
     pub fn create_account(&mut self, name: &AccountName, plan: impl Into<AccountPlan>) -> Result<Account, Error> {
@@ -79,6 +92,7 @@ impl Catalog {
         plan: impl Into<AccountPlan>,
         key1: Option<&str>,
     ) -> Result<Account, Error> {
+        refuse_managed(name)?;
         let (plan, mut keys) = (plan.into(), Keys::new()?);
         if let Some(key1) = key1 {
             key1.clone_into(&mut keys.key1);
