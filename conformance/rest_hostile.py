@@ -32,7 +32,7 @@ def run(kind, report, options):
         rest = Rest(server)
         rest.make("kept", b"kept text")
         before = None
-        for check in (no_http, heads, hosts, smuggling, pipelines, bodies_that_differ, no_bodies, authorizations, names, ranges, documents,
+        for check in (no_http, heads, hosts, smuggling, pipelines, bodies_that_differ, no_bodies, authorizations, strangers, names, ranges, documents,
                       silent_heads, slow_bodies, many_bodies, nothing_taken):
             with report.check(NAME, check.__doc__):
                 check(rest)
@@ -232,6 +232,28 @@ def authorizations(rest):
         expect((answer.status, answer.code) == (403, "AuthenticationFailed"), f"{query[:60]}: {answer.status} {answer.code}")
     expect(rest.asked(f"OPTIONS {path} HTTP/1.1\r\nHost: localhost\r\nOrigin: http://x\r\nAccess-Control-Request-Method: GET\r\n\r\n".encode()).status == 403,
            "a page of anybody may ask")
+
+
+def strangers(rest):
+    """whoever proves nothing does not learn which accounts there are"""
+    nobody = "n" * len(rest.account)
+    origin = "Origin: http://x.example\r\n"
+    signed = "sv=2026-10-06&ss=f&srt=sco&sp=rl&se=2099-01-01&sig=AAAA"
+    delegated = "sv=2026-10-06&sr=s&sp=rl&se=2099-01-01&skoid=a&sktid=b&skt=2026-01-01&ske=2099-01-01&sks=f&skv=2026-10-06&sig=AAAA"
+    key = f"Authorization: SharedKey {{}}:{'A' * 43}=\r\nx-ms-date: Mon, 30 Nov 2026 05:01:00 GMT\r\n"
+
+    def answered(account, method, query, headers, in_host):
+        host, path = (f"{account}.file.core.localhost", f"/{SHARE}") if in_host else ("localhost", f"/{account}/{SHARE}")
+        answer = rest.asked(f"{method} {path}?{query} HTTP/1.1\r\nHost: {host}\r\n{headers.format(account)}\r\n".encode())
+        told = {name: value for name, value in answer.headers.items() if name not in ("x-ms-request-id", "date")}
+        return answer.status, told, answer.body.replace(account.encode(), nobody.encode())
+
+    for in_host in (False, True):
+        for method, query, headers in (("GET", "restype=share", ""), ("GET", "restype=share", key), ("GET", "restype=share", key + origin), ("GET", signed, origin),
+                                       ("GET", delegated, ""), ("GET", "", "Authorization: Bearer AAAA\r\n"), ("PUT", "", "Content-Length: 0\r\n"),
+                                       ("OPTIONS", "", origin + "Access-Control-Request-Method: GET\r\n"), ("OPTIONS", "", "")):
+            here, there = (answered(account, method, query, headers, in_host) for account in (rest.account, nobody))
+            expect(here == there and here[0] in (400, 401, 403), f"{method} {query} {headers!r}: {here} and {there}")
 
 
 def names(rest):

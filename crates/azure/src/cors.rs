@@ -46,7 +46,8 @@ pub(crate) fn preflight(rules: &[Rule], headers: &HeaderMap) -> Result<Answer, F
 
 /// Has a page read this answer, where a rule lets its origin ask so.
 pub(crate) fn allow(rules: &[Rule], method: &Method, headers: &HeaderMap, answer: &mut Answer) {
-    let Some(origin) = value(headers, ORIGIN).filter(|_| !rules.is_empty()) else { return };
+    let Some(origin) = value(headers, ORIGIN) else { return };
+    // Also where there are no rules, or no such account: who may not ask is not told which.
     set(answer, VARY.as_str(), ORIGIN.as_str());
     let Some(rule) = rules.iter().find(|rule| rule.is_for(origin, method.as_str())) else { return };
     rule.allow(answer, origin);
@@ -164,6 +165,6 @@ mod tests {
         assert_eq!(exposed.as_deref(), Some("x-ms-meta-a,etag"));
         assert_eq!(answered(&rules, Method::PUT, &page).0, None);
         assert_eq!(answered(&rules, Method::GET, &[]), (None, None, None));
-        assert_eq!(answered(&[], Method::GET, &page), (None, None, None));
+        assert_eq!(answered(&[], Method::GET, &page), (None, None, Some("origin".to_owned())));
     }
 }

@@ -249,7 +249,7 @@ impl Front {
             return self.management.answer(request, &id, &origin).await;
         }
         let catalog = &self.service.catalog;
-        let target = host.and_then(|host| Target::parse(&host, request.uri().path(), |name| catalog.has_account(name)));
+        let target = host.and_then(|host| Target::parse(&host, request.uri().path()));
         let rules = target.as_ref().map_or_else(|_| Vec::new(), |target| catalog.cors(&target.account));
         let answer = match target {
             Ok(_) if method == Method::OPTIONS => cors::preflight(&rules, &headers),

@@ -27,11 +27,11 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Reads the path of a URL as it was sent, and the host. `is_account` tells whether a name is an account's: `account.file.anything` names it, and
-    /// otherwise the path's first name does.
-    pub(crate) fn parse(host: &str, path: &str, is_account: impl Fn(&str) -> bool) -> Result<Self, Failure> {
+    /// Reads the path of a URL as it was sent, and the host: `account.file.anything` names the account, whether or not there is one, and otherwise the path's
+    /// first name does.
+    pub(crate) fn parse(host: &str, path: &str) -> Result<Self, Failure> {
         let mut names = path.split('/').filter(|name| !name.is_empty());
-        let of_host = account_of(host).filter(|account| is_account(account));
+        let of_host = account_of(host);
         let account = match of_host {
             Some(account) => account.to_owned(),
             None => decoded(names.next().unwrap_or_default())?,
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     fn parsed(host: &str, path: &str) -> Result<Target, Code> {
-        Target::parse(host, path, |name| name == "work").map_err(|failure| failure.code)
+        Target::parse(host, path).map_err(|failure| failure.code)
     }
 
     fn target(account: &str, share: Option<&str>, names: &[&str]) -> Target {
@@ -119,7 +119,11 @@ mod tests {
         assert_eq!(parsed("localhost", "/work/"), Ok(target("work", None, &[])));
         let by_host = Target { account_in_host: true, ..target("work", Some("docs"), &["work"]) };
         assert_eq!(parsed("work.file.core.localhost:1", "/docs/work"), Ok(by_host));
-        assert_eq!(parsed("other.file.core.localhost", "/work/docs"), Ok(target("work", Some("docs"), &[])));
+        let of_nobody = Target { account_in_host: true, ..target("nobody", Some("work"), &["docs"]) };
+        assert_eq!(parsed("nobody.file.core.localhost", "/work/docs"), Ok(of_nobody));
+        let second = Target { account_in_host: true, ..target("work", Some("docs"), &[]) };
+        assert_eq!(parsed("work-secondary.file.core.localhost", "/docs"), Ok(second));
+        assert_eq!(parsed("nas.example", "/work/docs"), Ok(target("work", Some("docs"), &[])));
         assert_eq!(parsed("h", "/work-secondary/docs"), Ok(target("work", Some("docs"), &[])));
     }
 

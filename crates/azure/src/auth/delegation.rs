@@ -11,7 +11,7 @@ use secure::{hmac_sha256, is_hmac_sha256};
 
 use super::rights::Permissions;
 use super::sas::time;
-use super::{Known, Way};
+use super::{Known, Way, nobodys};
 use crate::failure::Failure;
 use crate::query::Query;
 
@@ -64,7 +64,8 @@ impl Delegation {
             let key = self.key(keys);
             texts.iter().fold(false, |is_signed, text| is_signed | is_hmac_sha256(&key, text.as_bytes(), &signature))
         };
-        if query.get("sks") != Some(SERVICE) || !keys.as_ref().is_some_and(is_signed) {
+        let is_signed = is_signed(keys.as_ref().unwrap_or(&nobodys())) & keys.is_some();
+        if query.get("sks") != Some(SERVICE) || !is_signed {
             return Err(Failure::unauthenticated("the signature is not one of the user delegation key that it names"));
         }
         let counts = time(&self.start).zip(time(&self.expiry)).is_some_and(|(start, expiry)| {

@@ -308,7 +308,7 @@ mod tests {
     }
 
     fn target(path: &str) -> Target {
-        Target::parse("h", path, |_| true).unwrap()
+        Target::parse("h", path).unwrap()
     }
 
     fn way() -> Way {

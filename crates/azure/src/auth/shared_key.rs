@@ -210,5 +210,8 @@ mod tests {
         let now = NOW.parse().unwrap();
         let wrong = verify(&parts, &query, ACCOUNT, Some(&keys()), now).unwrap_err();
         assert_eq!(verify(&parts, &query, ACCOUNT, None, now).unwrap_err(), wrong);
+        // Nor does who knows what it is looked at with get in.
+        let parts = signed(request("/devstoreaccount1?comp=list"), &[0; 64]);
+        assert!(verify(&parts, &query, ACCOUNT, None, now).is_err());
     }
 }

@@ -32,7 +32,7 @@ pub(crate) fn source(
     let wrong = || Failure::header(header, "the URL of a file or directory of an account here");
     let url: Uri = text.to_str().ok().and_then(|text| text.parse().ok()).ok_or_else(wrong)?;
     let host = url.authority().map(ToString::to_string).unwrap_or_default();
-    let source = Target::parse(&host, url.path(), |account| known.keys(account).is_some())?;
+    let source = Target::parse(&host, url.path())?;
     let query = Query::parse(url.query().unwrap_or_default())?;
     if source.share.is_none() || source.names.is_empty() {
         return Err(wrong());
@@ -80,7 +80,7 @@ mod tests {
     }
 
     fn asked(rights: Rights, operation: Operation, header: &'static str, url: &str) -> Result<Option<Target>, Code> {
-        let target = Target::parse("h", "/work/docs/new", |_| true).unwrap();
+        let target = Target::parse("h", "/work/docs/new").unwrap();
         let proven = Proven { rights, ..Proven::by_key("work") };
         let way = Way { peer: [127, 0, 0, 1].into(), is_secure: false, at: "2026-11-30T05:00:00Z".parse().unwrap() };
         let headers = [(header, url)].map(|(name, url)| (name.parse().unwrap(), url.parse().unwrap()));
@@ -115,7 +115,7 @@ mod tests {
     fn what_is_renamed_needs_to_be_written_where_it_was() {
         let renamed =
             |letters, url| asked(Rights::Share(Permissions::of_letters(letters)), Operation::RenameFile, RENAMED, url);
-        let source = Target::parse("h", "/work/docs/a%20b", |_| true).unwrap();
+        let source = Target::parse("h", "/work/docs/a%20b").unwrap();
         assert_eq!(renamed("w", "http://h/work/docs/a%20b"), Ok(Some(source)));
         assert_eq!(renamed("r", "http://h/work/docs/a"), Err(Code::AuthorizationPermissionMismatch));
         assert_eq!(renamed("w", "http://h/work/docs"), Err(Code::InvalidHeaderValue));
