@@ -36,7 +36,7 @@ use crate::auth::{self, Evidence, Known, Permissions, Policy, Principal, Proven,
 use crate::cors;
 use crate::failure::{Code, Failure};
 use crate::management::{self, Management};
-use crate::operations::{Ask, Files, Operation, Service};
+use crate::operations::{Ask, Files, Making, Operation, Service};
 use crate::query::Query;
 use crate::sessions::Sessions;
 use crate::target::Target;
@@ -235,7 +235,7 @@ async fn talk(stream: impl AsyncRead + AsyncWrite + Unpin, connected: Connected,
 }
 
 impl Front {
-    async fn answer(&self, request: Request<Incoming>, connected: Connected, stay: &Stay) -> Answer {
+    async fn answer(&self, request: Request<Incoming>, connected: Connected, stay: &Arc<Stay>) -> Answer {
         stay.does(Doing::Waiting);
         let id = format!("{:016x}", self.asked.fetch_add(1, Ordering::Relaxed));
         let (method, headers) = (request.method().clone(), request.headers().clone());
@@ -246,7 +246,9 @@ impl Front {
             let origin = format!("{}://{host}", connected.scheme());
             // Its bodies are read there, and whoever sends one slowly keeps nobody out.
             stay.does(Doing::Sending);
-            return self.management.answer(request, &id, &origin).await;
+            let answer = self.management.answer(request, &id, &origin).await;
+            let charged = self.charged(answer, stay).await;
+            return charged.unwrap_or_else(|failure| self.management.refused(failure, &id, &origin));
         }
         let catalog = &self.service.catalog;
         let target = host.and_then(|host| Target::parse(&host, request.uri().path()));
@@ -256,10 +258,34 @@ impl Front {
             Ok(target) => self.carried_out((request, &id), target, connected, stay).await,
             Err(failure) => Err(failure),
         };
+        let answer = match answer {
+            Ok(answer) => self.charged(answer, stay).await,
+            Err(failure) => Err(failure),
+        };
         let mut answer = without_body(&method, answer.unwrap_or_else(|failure| failed(&failure)));
         cors::allow(&rules, &method, &headers, &mut answer);
         finish(&mut answer, &id, headers.get("x-ms-client-request-id"), headers.get("x-ms-version"));
         answer
+    }
+
+    /// Has an answer paid for as long as it is held for who takes it. Long ones tell something, so that nothing was changed where there is no room for one.
+    async fn charged(&self, mut answer: Answer, stay: &Arc<Stay>) -> Result<Answer, Failure> {
+        // Until then who made it has its turn.
+        let _making = answer.extensions_mut().remove::<Making>();
+        let body = match answer.body_mut() {
+            Piecewise::Whole(body) => body.take(),
+            Piecewise::Sent { .. } => return Ok(answer),
+        };
+        let Some(body) = body else { return Ok(answer) };
+        stay.does(Doing::Waiting);
+        let body = self.places.charge(body, stay).await.ok_or_else(|| {
+            Failure::new(
+                Code::ServerBusy,
+                "The server holds as many answers as it may for who does not take them; try again.",
+            )
+        })?;
+        *answer.body_mut() = Piecewise::Whole(Some(body));
+        Ok(answer)
     }
 
     /// Does what is asked, where it is proved that it may be.

@@ -1,4 +1,5 @@
-//! Who is connected. There are so many places; where none is free, who says nothing, or does not take its answer, gives its place to who comes.
+//! Who is connected. There are so many places; where none is free, who says nothing, or does not take its answer, gives its place to who comes. So it is with
+//! room for long answers.
 
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
@@ -7,6 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 use rustix::process::{Resource, getrlimit};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -25,6 +27,15 @@ const STUCK_AT_LEAST: Duration = Duration::from_secs(1);
 const SENT_MAX: usize = 64;
 /// How long somebody waits for its turn to be sent one.
 const TURN_WITHIN: Duration = Duration::from_secs(30);
+/// Bytes of answers that are held at a time for who takes them. Short ones are paid for by the place.
+const ANSWERS_BYTES: usize = 32 << 20;
+/// Bytes of a short one.
+const SHORT_BYTES: usize = 16 << 10;
+/// How long an answer waits for room, and how many do at a time.
+const ROOM_WITHIN: Duration = Duration::from_secs(20);
+const WAITING_MAX: usize = 16;
+/// How long somebody may take for an answer while others wait for its room, however it gets on.
+const TAKEN_WITHIN: Duration = Duration::from_secs(60);
 /// How often that is looked at while somebody waits.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -33,6 +44,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 pub(super) struct Places {
     free: Arc<Semaphore>,
     sent: Arc<Semaphore>,
+    room: Arc<Semaphore>,
+    waiting: Arc<Semaphore>,
     stays: Arc<Stays>,
 }
 
@@ -49,6 +62,25 @@ struct Staying {
     task: Option<AbortHandle>,
     doing: Doing,
     since: Instant,
+    /// Since when it has room for an answer.
+    holds: Option<Instant>,
+}
+
+impl Staying {
+    /// It has said nothing for long, and there is nothing for it to take.
+    fn is_silent(&self) -> bool {
+        self.doing == Doing::Silent && self.holds.is_none() && self.since.elapsed() >= SILENT_AT_LEAST
+    }
+
+    /// It sends or takes something, and has not moved a byte for long.
+    fn is_stuck(&self) -> bool {
+        let moves = matches!(self.doing, Doing::Sending | Doing::Taking) || self.holds.is_some();
+        moves && self.since.elapsed() >= STUCK_AT_LEAST
+    }
+
+    fn is_slow(&self) -> bool {
+        self.holds.is_some_and(|since| since.elapsed() >= TAKEN_WITHIN)
+    }
 }
 
 /// What a connection does.
@@ -80,29 +112,55 @@ impl Places {
 
     fn new(count: usize) -> Self {
         let [free, sent] = [count, count.min(SENT_MAX)].map(|count| Arc::new(Semaphore::new(count)));
-        Places { free, sent, stays: Arc::default() }
+        let [room, waiting] = [ANSWERS_BYTES, WAITING_MAX].map(|count| Arc::new(Semaphore::new(count)));
+        Places { free, sent, room, waiting, stays: Arc::default() }
     }
 
     /// Waits for a place. `None` once there will be none any more.
     pub(super) async fn take(&self) -> Option<OwnedSemaphorePermit> {
-        self.one_of(&self.free, |doing| doing != Doing::Waiting).await
+        self.some_of((&self.free, 1), |one| one.doing != Doing::Waiting).await
     }
 
     /// Waits for its turn to be sent a file. `None` where it does not come.
     pub(super) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
-        timeout(TURN_WITHIN, self.one_of(&self.sent, |doing| doing == Doing::Taking)).await.ok().flatten()
+        timeout(TURN_WITHIN, self.some_of((&self.sent, 1), |one| one.doing == Doing::Taking)).await.ok().flatten()
     }
 
-    /// Waits for one of these, in the order in which they came, and meanwhile sends those away that do such things too slowly.
-    async fn one_of(&self, free: &Arc<Semaphore>, is_it: fn(Doing) -> bool) -> Option<OwnedSemaphorePermit> {
-        if let Ok(one) = Arc::clone(free).try_acquire_owned() {
-            return Some(one);
+    /// Has an answer hold what it takes, until that is sent. `None` where there is no room: it is held by nobody then.
+    pub(super) async fn charge(&self, body: Bytes, stay: &Arc<Stay>) -> Option<Bytes> {
+        if body.len() <= SHORT_BYTES {
+            return Some(body);
         }
-        let mut one = pin!(Arc::clone(free).acquire_owned());
+        let room = self.room(body.len()).await?;
+        stay.holds(true);
+        Some(Bytes::from_owner(Charged { body, stay: Arc::clone(stay), _room: room }))
+    }
+
+    async fn room(&self, length: usize) -> Option<OwnedSemaphorePermit> {
+        let count = length.min(ANSWERS_BYTES) as u32;
+        if let Ok(room) = Arc::clone(&self.room).try_acquire_many_owned(count) {
+            return Some(room);
+        }
+        // Who waits holds its answer, and has not paid for it.
+        let _waits = self.waiting.try_acquire().ok()?;
+        let room = self.some_of((&self.room, count), |one| one.holds.is_some());
+        timeout(ROOM_WITHIN, room).await.ok().flatten()
+    }
+
+    /// Waits for so many of these, in the order in which they came, and meanwhile sends those away that do such things too slowly.
+    async fn some_of(
+        &self,
+        (free, count): (&Arc<Semaphore>, u32),
+        is_it: fn(&Staying) -> bool,
+    ) -> Option<OwnedSemaphorePermit> {
+        if let Ok(some) = Arc::clone(free).try_acquire_many_owned(count) {
+            return Some(some);
+        }
+        let mut some = pin!(Arc::clone(free).acquire_many_owned(count));
         loop {
             self.stays.send_one_away(is_it);
-            if let Ok(one) = timeout(LOOK_EVERY, &mut one).await {
-                return one.ok();
+            if let Ok(some) = timeout(LOOK_EVERY, &mut some).await {
+                return some.ok();
             }
         }
     }
@@ -113,7 +171,9 @@ impl Places {
             let mut inside = self.stays.0.lock();
             inside.next += 1;
             let number = inside.next;
-            inside.stays.insert(number, Staying { task: None, doing: Doing::Silent, since: Instant::now() });
+            inside
+                .stays
+                .insert(number, Staying { task: None, doing: Doing::Silent, since: Instant::now(), holds: None });
             number
         };
         let task = attend(Arc::new(Stay { stays: Arc::clone(&self.stays), number, _place: place })).abort_handle();
@@ -124,18 +184,16 @@ impl Places {
 }
 
 impl Stays {
-    /// Of those who do such things, disconnects who has been silent longest, or else who has been stuck longest, where that is long enough.
-    fn send_one_away(&self, is_it: fn(Doing) -> bool) {
+    /// Of those who do such things, disconnects who has been silent longest, or else who has been stuck longest, or else somebody who takes too long for
+    /// an answer.
+    fn send_one_away(&self, is_it: fn(&Staying) -> bool) {
         let mut inside = self.0.lock();
-        let longest = |does: fn(Doing) -> bool, at_least: Duration| {
-            let those =
-                inside.stays.iter().filter(|(_, one)| is_it(one.doing) && does(one.doing) && one.task.is_some());
-            let (number, staying) = those.min_by_key(|(_, one)| one.since)?;
-            (staying.since.elapsed() >= at_least).then_some(*number)
+        let longest = |is_late: fn(&Staying) -> bool| {
+            let those = inside.stays.iter().filter(|(_, one)| is_it(one) && is_late(one) && one.task.is_some());
+            those.min_by_key(|(_, one)| one.since).map(|(number, _)| *number)
         };
-        let silent = longest(|doing| doing == Doing::Silent, SILENT_AT_LEAST);
-        let number =
-            silent.or_else(|| longest(|doing| matches!(doing, Doing::Sending | Doing::Taking), STUCK_AT_LEAST));
+        let number = longest(Staying::is_silent);
+        let number = number.or_else(|| longest(Staying::is_stuck)).or_else(|| longest(Staying::is_slow));
         let staying = number.and_then(|number| inside.stays.remove(&number));
         drop(inside);
         staying.and_then(|staying| staying.task).iter().for_each(AbortHandle::abort);
@@ -155,6 +213,32 @@ impl Stay {
         if let Some(staying) = self.stays.0.lock().stays.get_mut(&self.number) {
             (staying.doing, staying.since) = (doing, Instant::now());
         }
+    }
+
+    /// It has room for an answer, or no longer.
+    fn holds(&self, holds: bool) {
+        if let Some(staying) = self.stays.0.lock().stays.get_mut(&self.number) {
+            staying.holds = holds.then(Instant::now);
+        }
+    }
+}
+
+/// An answer with the room that it takes, which others have once it is sent.
+struct Charged {
+    body: Bytes,
+    stay: Arc<Stay>,
+    _room: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for Charged {
+    fn as_ref(&self) -> &[u8] {
+        &self.body
+    }
+}
+
+impl Drop for Charged {
+    fn drop(&mut self) {
+        self.stay.holds(false);
     }
 }
 
@@ -266,6 +350,61 @@ mod tests {
         assert_eq!(those(&places), [Doing::Silent], "who is stuck has gone after {:?}", begins.elapsed());
         drop(turns);
         assert!(places.turn().await.is_some());
+    }
+
+    /// Somebody who has asked for a long answer, and has it by now, or not.
+    async fn enter_for_answer(places: &Places, length: usize) -> bool {
+        let (place, asks) = (places.take().await.unwrap(), places.clone());
+        let (told, tells) = tokio::sync::oneshot::channel();
+        places.enter(place, |stay| {
+            tokio::spawn(async move {
+                stay.does(Doing::Waiting);
+                let answer = asks.charge(Bytes::from(vec![0; length]), &stay).await;
+                // What is handed over whole is taken, as far as its connection knows.
+                stay.does(Doing::Silent);
+                let _ = told.send(answer.is_some());
+                pending::<()>().await;
+                drop(answer);
+            })
+        });
+        tells.await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn who_takes_no_answer_gives_its_room_to_who_comes() {
+        let places = Places::new(9);
+        enter(&places, Doing::Silent).await;
+        for _ in 0..4 {
+            assert!(enter_for_answer(&places, ANSWERS_BYTES / 4).await);
+        }
+        assert_eq!(places.room.available_permits(), 0);
+        assert!(enter_for_answer(&places, SHORT_BYTES).await, "a short one needs no room");
+        assert!(enter_for_answer(&places, SHORT_BYTES + 1).await);
+        assert_eq!(those(&places).len(), 6, "one of those who take none has gone, and nobody else");
+    }
+
+    #[tokio::test]
+    async fn few_answers_wait_for_room() {
+        let places = Places::new(9);
+        let room = places.room(ANSWERS_BYTES).await.unwrap();
+        let waits: Vec<_> = (0..WAITING_MAX).map(|_| places.waiting.try_acquire().unwrap()).collect();
+        assert!(!enter_for_answer(&places, ANSWERS_BYTES).await, "it is not waited for");
+        drop(waits);
+        drop(room);
+        assert!(enter_for_answer(&places, 2 * ANSWERS_BYTES).await, "one that is longer than all room has all of it");
+    }
+
+    #[tokio::test]
+    async fn an_answer_has_its_room_until_it_is_sent() {
+        let places = Places::new(9);
+        let stay = Arc::new(Stay { stays: Arc::clone(&places.stays), number: 0, _place: places.take().await.unwrap() });
+        let answer = places.charge(Bytes::from(vec![7; 1 << 20]), &stay).await.unwrap();
+        assert_eq!((answer.len(), places.room.available_permits()), (1 << 20, ANSWERS_BYTES - (1 << 20)));
+        let rest = answer.slice(5..);
+        drop(answer);
+        assert_eq!(places.room.available_permits(), ANSWERS_BYTES - (1 << 20));
+        drop(rest);
+        assert_eq!(places.room.available_permits(), ANSWERS_BYTES);
     }
 
     #[tokio::test]

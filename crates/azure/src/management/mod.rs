@@ -104,6 +104,13 @@ impl Management {
         answer
     }
 
+    /// What is answered where the answer cannot be held.
+    pub(crate) fn refused(&self, failure: crate::failure::Failure, id: &str, origin: &str) -> Answer {
+        let mut answer = Failure::of_data_plane(failure).answer(origin);
+        answer::finish(&mut answer, id, None);
+        answer
+    }
+
     async fn carried_out(&self, request: Request<Incoming>, origin: &str) -> Result<Answer, Failure> {
         let (parts, body) = request.into_parts();
         let query = Query::parse(parts.uri.query().unwrap_or_default())

@@ -1,5 +1,6 @@
 //! List Directories and Files.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use client::{Access, Entry, FileAttributes, OpenOptions, Security, Tree};
@@ -10,7 +11,7 @@ use tokio::time::timeout;
 
 use super::opening::{Place, closing, of_directory, open};
 use super::permission::TOLD;
-use super::{Ask, Files, Service};
+use super::{Ask, Files, Making, Service};
 use crate::answer::{Answer, attributes, etag, http_date, precise, timestamp, xml};
 use crate::failure::{Code, Failure};
 
@@ -151,6 +152,7 @@ pub(super) async fn list(service: &Service, ask: &Ask) -> Result<Answer, Failure
     let included = Included::of(ask)?;
     let (prefix, marker) = (ask.query.get("prefix"), ask.query.get("marker").filter(|marker| !marker.is_empty()));
     let from = marker.map(name_of_marker).transpose()?;
+    let turn = service.files.turn_to_list().await?;
     let place = service.place(ask).await?;
     let wanted = |entry: &Entry| {
         prefix.is_none_or(|prefix| starts_with(&entry.name, prefix))
@@ -169,7 +171,7 @@ pub(super) async fn list(service: &Service, ask: &Ask) -> Result<Answer, Failure
         .collect()
         .await;
     let path = Text::new(&ask.target.names.join("/"));
-    xml(
+    let mut answer = xml(
         "EnumerationResults",
         &Listing {
             endpoint: format!("{}/", ask.endpoint),
@@ -183,22 +185,28 @@ pub(super) async fn list(service: &Service, ask: &Ask) -> Result<Answer, Failure
             entries: Entries { each },
             next_marker,
         },
-    )
+    )?;
+    answer.extensions_mut().insert(turn);
+    Ok(answer)
 }
 
 impl Files {
-    /// The first `most` entries of a directory that are wanted, by name. No more than some times as many are held, and no more listings are made at a
-    /// time than there are turns for.
+    /// Waits for a turn: no more listings are made at a time than there are turns for.
+    async fn turn_to_list(&self) -> Result<Making, Failure> {
+        let busy =
+            || Failure::new(Code::OperationTimedOut, "The server lists as many directories as it may; try again.");
+        let turn = timeout(TURN_WITHIN, Arc::clone(&self.listings).acquire_owned()).await;
+        let turn = turn.map_err(|_| busy())?.map_err(|_| busy())?;
+        Ok(Making { _turn: Arc::new(turn) })
+    }
+
+    /// The first `most` entries of a directory that are wanted, by name. No more than some times as many are held.
     async fn first_entries(
         &self,
         place: &Place,
         most: usize,
         wanted: impl Fn(&Entry) -> bool,
     ) -> Result<Vec<Entry>, Failure> {
-        let busy =
-            || Failure::new(Code::OperationTimedOut, "The server lists as many directories as it may; try again.");
-        let turn = timeout(TURN_WITHIN, self.listings.acquire()).await;
-        let _turn = turn.map_err(|_| busy())?.map_err(|_| busy())?;
         let trim = |entries: &mut Vec<Entry>| {
             entries.retain(|entry| wanted(entry));
             if entries.len() > HELD_FACTOR * most {

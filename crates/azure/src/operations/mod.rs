@@ -32,7 +32,7 @@ use control::{KnownCatalog, Operations, ShareRecord};
 use hyper::StatusCode;
 use hyper::header::HeaderMap;
 use server::admin::NotedOrigin;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::answer::{Answer, empty};
 use crate::auth::Proven;
@@ -61,13 +61,19 @@ pub(crate) struct Service {
 /// Bytes of files that are held at a time for being looked at whole.
 const ROOM_BYTES: usize = 32 << 20;
 
+/// The turn in which an answer was made, which is over when it is paid for what the answer takes.
+#[derive(Clone)]
+pub(crate) struct Making {
+    _turn: Arc<OwnedSemaphorePermit>,
+}
+
 /// What is known of files while the server runs.
 pub(crate) struct Files {
     leases: lease::Leases,
     permissions: permission::Permissions,
     room: Arc<Semaphore>,
     /// Turns for listings of directories.
-    listings: Semaphore,
+    listings: Arc<Semaphore>,
 }
 
 impl Default for Files {
@@ -76,7 +82,7 @@ impl Default for Files {
             leases: lease::Leases::default(),
             permissions: permission::Permissions::default(),
             room: Arc::new(Semaphore::new(ROOM_BYTES)),
-            listings: Semaphore::new(listing::AT_ONCE),
+            listings: Arc::new(Semaphore::new(listing::AT_ONCE)),
         }
     }
 }

@@ -27,19 +27,66 @@ const KEYS_MAX: usize = 1024;
 /// Bytes of a key: two numbers of 64 bits and what is between them.
 const KEY_BYTES_MAX: usize = 41;
 const DESCRIPTOR_BYTES_MAX: usize = 16 << 10;
+/// Bytes of all that are remembered, of all shares. Those that clients made are in the catalog as well, and come back when they are named.
+const REMEMBERED_BYTES_MAX: usize = 16 << 20;
+/// What one takes beside its bytes: its key, twice, and its places in the lists.
+const COST: usize = 256;
 const PERMISSION: &str = "x-ms-file-permission";
 const KEY: &str = "x-ms-file-permission-key";
 const FORMAT: &str = "x-ms-file-permission-format";
 
 /// The permissions of each share that there are keys for: those that were made, and those that files were told to have lately.
 #[derive(Default)]
-pub(crate) struct Permissions(Mutex<HashMap<i64, OfShare>>);
+pub(crate) struct Permissions(Mutex<Remembered>);
+
+#[derive(Default)]
+struct Remembered {
+    shares: HashMap<i64, OfShare>,
+    bytes: usize,
+}
 
 #[derive(Default)]
 struct OfShare {
     known: HashMap<String, Bytes>,
     /// The oldest first.
     order: VecDeque<String>,
+    bytes: usize,
+}
+
+impl Remembered {
+    fn add(&mut self, share: i64, key: &str, bytes: Vec<u8>) {
+        let of_share = self.shares.entry(share).or_default();
+        if of_share.known.contains_key(key) {
+            return;
+        }
+        let cost = bytes.len() + COST;
+        // What a vector has more than it uses would not be counted.
+        of_share.known.insert(key.to_owned(), bytes.into_boxed_slice().into());
+        of_share.order.push_back(key.to_owned());
+        of_share.bytes += cost;
+        self.bytes += cost;
+        if of_share.order.len() > KEYS_MAX {
+            self.forget_oldest(share);
+        }
+        // Whoever has most pays, so that nobody has others' keys forgotten.
+        while self.bytes > REMEMBERED_BYTES_MAX
+            && let Some(largest) =
+                self.shares.iter().max_by_key(|(_, of_share)| of_share.bytes).map(|(share, _)| *share)
+        {
+            self.forget_oldest(largest);
+        }
+    }
+
+    fn forget_oldest(&mut self, share: i64) {
+        let Some(of_share) = self.shares.get_mut(&share) else { return };
+        let oldest = of_share.order.pop_front();
+        let freed = oldest.and_then(|key| of_share.known.remove(&key)).map_or(0, |bytes| bytes.len() + COST);
+        of_share.bytes -= freed;
+        self.bytes -= freed;
+        if of_share.order.is_empty() {
+            self.shares.remove(&share);
+        }
+    }
 }
 
 impl Permissions {
@@ -47,16 +94,7 @@ impl Permissions {
     pub(super) fn remember(&self, share: i64, descriptor: &SecurityDescriptor) -> Option<String> {
         let bytes = descriptor.encode().filter(|bytes| bytes.len() <= DESCRIPTOR_BYTES_MAX)?;
         let key = key_of(&bytes);
-        let mut shares = self.0.lock();
-        let of_share = shares.entry(share).or_default();
-        if of_share.known.insert(key.clone(), bytes.into()).is_none() {
-            of_share.order.push_back(key.clone());
-            if of_share.order.len() > KEYS_MAX
-                && let Some(oldest) = of_share.order.pop_front()
-            {
-                of_share.known.remove(&oldest);
-            }
-        }
+        self.0.lock().add(share, &key, bytes);
         Some(key)
     }
 
@@ -71,7 +109,7 @@ impl Permissions {
 
     fn find(&self, share: i64, key: &str) -> Result<SecurityDescriptor, Failure> {
         let unknown = || Failure::new(Code::FileInvalidPermissionKey, "The share has no permission of that key.");
-        let bytes = self.0.lock().get(&share).and_then(|of_share| of_share.known.get(key)).cloned();
+        let bytes = self.0.lock().shares.get(&share).and_then(|of_share| of_share.known.get(key)).cloned();
         SecurityDescriptor::decode(&bytes.ok_or_else(unknown)?).map_err(|_| unknown())
     }
 }
@@ -245,6 +283,28 @@ mod tests {
             permissions.remember(1, &of(number)).unwrap();
         }
         assert!(permissions.find(1, &first).is_err());
-        assert_eq!(permissions.0.lock()[&1].known.len(), KEYS_MAX);
+        assert_eq!(permissions.0.lock().shares[&1].known.len(), KEYS_MAX);
+    }
+
+    #[test]
+    fn permissions_of_all_shares_are_bounded_and_who_has_most_pays() {
+        let permissions = Permissions::default();
+        let of = |number: usize| {
+            let entries = format!("(A;;FA;;;S-1-5-21-{number})").repeat(400);
+            SecurityDescriptor::from_sddl(&format!("O:S-1-5-21-{number}D:{entries}")).unwrap()
+        };
+        let small = permissions.remember(0, &of(0)).unwrap();
+        for share in 1..=4 {
+            for number in 1..=KEYS_MAX {
+                permissions.remember(share, &of(number)).unwrap();
+            }
+        }
+        assert!(permissions.find(0, &small).is_ok(), "who has little is not forgotten");
+        let remembered = permissions.0.lock();
+        let counted = |of_share: &OfShare| of_share.known.values().map(|bytes| bytes.len() + COST).sum::<usize>();
+        let all: usize = remembered.shares.values().map(counted).sum();
+        assert_eq!(all, remembered.bytes);
+        assert!(all <= REMEMBERED_BYTES_MAX && all > REMEMBERED_BYTES_MAX - DESCRIPTOR_BYTES_MAX, "{all}");
+        assert!((1..=4).all(|share| remembered.shares[&share].known.len() > 100), "all have some");
     }
 }
