@@ -32,7 +32,7 @@ pub(crate) use self::delegation::{Delegation, SERVICE as DELEGATION_SERVICE, las
 pub(crate) use self::rights::Permissions;
 use self::rights::Rights;
 use self::sas::Verified;
-pub(crate) use self::sas::{Overrides, signature};
+pub(crate) use self::sas::{Overrides, signature, time};
 pub(crate) use self::source::source;
 
 /// What proofs are looked at against.

@@ -263,10 +263,17 @@ fn is_version(text: &str) -> bool {
     text.len() == 10 && text.parse::<jiff::civil::Date>().is_ok() && text >= VERSION_MIN
 }
 
-/// Reads a time as signatures have it: in UTC, to the minute or finer, or a day alone, which begins then.
-pub(super) fn time(text: &str) -> Option<Timestamp> {
+/// Reads a time as signatures have it: in UTC, to the minute or finer, or a day alone, which begins then. Who means never says the last second of the year
+/// 9999, which is later than any time that is kept.
+pub(crate) fn time(text: &str) -> Option<Timestamp> {
     let text = if text.contains('T') { text.to_owned() } else { format!("{text}T00:00:00Z") };
-    text.ends_with('Z').then(|| text.parse().ok()).flatten()
+    if !text.ends_with('Z') {
+        return None;
+    }
+    // The year before has the same days, all of which are times.
+    let is_last_year =
+        || text.strip_prefix("9999-").is_some_and(|rest| format!("9998-{rest}").parse::<Timestamp>().is_ok());
+    text.parse().ok().or_else(|| is_last_year().then_some(Timestamp::MAX))
 }
 
 /// Whether an address is this one, or within these two.
@@ -341,6 +348,20 @@ mod tests {
     fn with<'a>(before: &[(&'a str, &'a str)], name: &'a str, value: &'a str) -> Vec<(&'a str, &'a str)> {
         let others = before.iter().filter(|(known, _)| *known != name).copied();
         others.chain([(name, value)]).filter(|(_, value)| !value.is_empty()).collect()
+    }
+
+    #[test]
+    fn who_means_never_names_the_end_of_the_last_year() {
+        for end in ["9999-12-31T23:59:59Z", "9999-12-31T23:59:59.9999999Z", "9999-12-31T23:59Z", "9999-12-31"] {
+            let query = signed("/work/docs/a", &with(&OF_SHARE, "se", end));
+            assert!(verified(&query, "/work/docs/a", way(), None).is_ok(), "{end}");
+        }
+        for end in ["9999-12-32T00:00:00Z", "9999-12-31T24:00:00Z", "9999-12-31T23:59:59", "9999-", "99999-01-01"] {
+            let query = signed("/work/docs/a", &with(&OF_SHARE, "se", end));
+            assert_eq!(verified(&query, "/work/docs/a", way(), None), Err(Code::AuthenticationFailed), "{end}");
+        }
+        let begins = signed("/work/docs/a", &with(&OF_SHARE, "st", "9999-12-31T23:59:59Z"));
+        assert_eq!(verified(&begins, "/work/docs/a", way(), None), Err(Code::AuthenticationFailed));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::share_properties::set_version;
 use super::{Ask, Service, share_lease};
 use crate::answer::{Answer, empty, xml};
+use crate::auth::time;
 use crate::failure::{Code, Failure};
 
 /// Policies that are read of a body: one more than there can be, so that it is said.
@@ -78,7 +79,7 @@ pub(crate) fn parsed(body: &[u8]) -> Result<Vec<StoredPolicy>, Failure> {
     let policy = |Identifier { id, access_policy }: Identifier| -> Result<StoredPolicy, Failure> {
         let AccessPolicy { start, expiry, permission } = access_policy.unwrap_or_default();
         let (start, expiry) = (filled(start), filled(expiry));
-        if [&start, &expiry].into_iter().flatten().any(|time| !is_time(time)) {
+        if [&start, &expiry].into_iter().flatten().any(|text| time(text).is_none()) {
             return Err(Failure::new(
                 Code::InvalidXmlNodeValue,
                 "Start or Expiry is no time such as 2026-11-30T08:00:00Z.",
@@ -98,16 +99,6 @@ pub(crate) fn parsed(body: &[u8]) -> Result<Vec<StoredPolicy>, Failure> {
     Ok(checked.policies)
 }
 
-/// True of a time as signatures write one: a date, or a date and a time in UTC.
-fn is_time(text: &str) -> bool {
-    let digits = text.bytes().filter(u8::is_ascii_digit).count();
-    let is_date = text.parse::<jiff::civil::Date>().is_ok() && text.len() == 10;
-    let with_seconds = text.strip_suffix('Z').map(|minutes| format!("{minutes}:00Z"));
-    is_date
-        || text.parse::<jiff::Timestamp>().is_ok()
-        || (digits == 12 && with_seconds.is_some_and(|text| text.parse::<jiff::Timestamp>().is_ok()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,7 +112,7 @@ mod tests {
         let text = body(
             "<SignedIdentifier><Id>one</Id><AccessPolicy><Start>2026-11-30T08:00:00.0000000Z</Start>\
              <Expiry>2026-12-01</Expiry><Permission>rwd</Permission></AccessPolicy></SignedIdentifier>\
-             <SignedIdentifier><Id>two</Id><AccessPolicy><Expiry>2026-12-01T08:00Z</Expiry><Permission /></AccessPolicy></SignedIdentifier>\
+             <SignedIdentifier><Id>two</Id><AccessPolicy><Start>2026-12-01T08:00Z</Start><Expiry>9999-12-31T23:59:59.9999999Z</Expiry><Permission /></AccessPolicy></SignedIdentifier>\
              <SignedIdentifier><Id>three</Id></SignedIdentifier>",
         );
         let policies = parsed(text.as_bytes()).unwrap();
