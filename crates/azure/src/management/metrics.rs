@@ -97,20 +97,20 @@ fn queries(ask: &Ask, now: Timestamp) -> Result<Vec<Query>, Failure> {
     if metrics.len() > METRICS_MAX {
         return Err(bad(format!("{} metrics are asked for; {METRICS_MAX} at most.", metrics.len())));
     }
+    let metrics = each_once(metrics.iter().map(|name| {
+        let all = || Metric::ALL.map(|metric| metric.definition().name).join(",");
+        let unknown = || format!("Failed to find metric configuration for metric {name:?}. Valid metrics: {}", all());
+        Metric::of(name).ok_or_else(|| bad(unknown()))
+    }))?;
     let aggregations = given("aggregation").map(names).unwrap_or_default();
+    let aggregations = each_once(aggregations.iter().map(|name| {
+        let all = || Aggregation::ALL.map(Aggregation::name).join(", ");
+        Aggregation::of(name).ok_or_else(|| bad(format!("There is no aggregation {name:?}; there are {}.", all())))
+    }))?;
     let mut queries = Vec::new();
-    for name in metrics {
-        let metric = Metric::of(&name).ok_or_else(|| {
-            let all = Metric::ALL.map(|metric| metric.definition().name).join(",");
-            bad(format!("Failed to find metric configuration for metric {name:?}. Valid metrics: {all}"))
-        })?;
+    for metric in metrics {
         let primary = metric.definition().aggregations[0];
-        let wanted = aggregations.iter().map(|name| {
-            let all = || Aggregation::ALL.map(Aggregation::name).join(", ");
-            Aggregation::of(name).ok_or_else(|| bad(format!("There is no aggregation {name:?}; there are {}.", all())))
-        });
-        let mut wanted: Vec<Aggregation> = wanted.collect::<Result<_, _>>()?;
-        wanted.dedup();
+        let mut wanted = aggregations.clone();
         // Of those that are asked for each metric is told by what it has, where it has any.
         if wanted.iter().any(|one| metric.definition().aggregations.contains(one)) {
             wanted.retain(|one| metric.definition().aggregations.contains(one));
@@ -126,6 +126,18 @@ fn queries(ask: &Ask, now: Timestamp) -> Result<Vec<Query>, Failure> {
         }
     }
     Ok(queries)
+}
+
+/// Those of a list, without what stood in it before.
+fn each_once<T: PartialEq>(all: impl Iterator<Item = Result<T, Failure>>) -> Result<Vec<T>, Failure> {
+    let mut once = Vec::new();
+    for one in all {
+        let one = one?;
+        if !once.contains(&one) {
+            once.push(one);
+        }
+    }
+    Ok(once)
 }
 
 /// `START/END`, or the last hour.
@@ -216,6 +228,17 @@ mod tests {
         assert_eq!(one.range.end - one.range.start, 3_600);
         let last = &asked("").unwrap()[0];
         assert_eq!((last.metric, last.range.end - last.range.start), (Metric::Transactions, 3_630));
+    }
+
+    #[test]
+    fn what_is_named_twice_is_told_once() {
+        let all =
+            asked("metricnames=FileShareProvisionedIOPS,Egress,egress&aggregation=Maximum,Total,maximum,Average,total")
+                .unwrap();
+        let told: Vec<_> = all.iter().map(|query| (query.metric, query.aggregation)).collect();
+        let iops = Metric::FileShareProvisionedIops;
+        let wanted = [(iops, Aggregation::Maximum), (iops, Aggregation::Average), (Metric::Egress, Aggregation::Total)];
+        assert_eq!(told, wanted);
     }
 
     #[test]
