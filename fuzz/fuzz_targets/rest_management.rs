@@ -1,4 +1,4 @@
-//! What the management interface reads before anybody has proved anything: paths, forms that ask for tokens, and tokens.
+//! What the management interface reads before anybody has proved anything: paths, forms that ask for tokens, and tokens; and which resources are asked for.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -17,4 +17,5 @@ fuzz_target!(|parts: (u8, &str, &str, &[u8], &str)| {
     }
     let _ = azure::read_form(form);
     let _ = azure::is_token(token);
+    let _ = azure::is_resource_filter(token);
 });

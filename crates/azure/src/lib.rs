@@ -47,6 +47,12 @@ pub fn read_form(body: &[u8]) -> Option<()> {
     management::Form::parse(body).map(drop)
 }
 
+/// True of what may be a filter of resources, likewise.
+#[doc(hidden)]
+pub fn is_resource_filter(text: &str) -> bool {
+    management::Filter::parse(text).is_some()
+}
+
 /// True of what has the form of a token, likewise.
 #[doc(hidden)]
 pub fn is_token(text: &str) -> bool {

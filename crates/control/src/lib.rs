@@ -75,11 +75,11 @@ pub use advertise::parse_advertised;
 pub use azure::ShareProperties;
 pub use belief::{BeliefChanges, BelievedFor};
 pub use catalog::{
-    Account, AccountChanges, Backup, BusyPolling, Catalog, CatalogProblem, Checked, DeletedShare, Deletion, Dialect,
-    Existing, Grace, Grant, Grantee, Grants, Group, Holds, Key, Keys, LockAfter, LockFor, MetadataCaching, ModeChanges,
-    Modes, NewShare, Notice, Operator, PasswordLength, ProvisionUpdate, Restored, ServicePrincipal, Setting,
-    ShareChanges, ShareRecord, Source, StoredSettings, User, UserChanges, check_catalog, kept_settings,
-    restore_catalog,
+    ACCOUNTS_MAX, Account, AccountChanges, Backup, BusyPolling, Catalog, CatalogProblem, Checked, DeletedShare,
+    Deletion, Dialect, Existing, Grace, Grant, Grantee, Grants, Group, Holds, Key, Keys, LockAfter, LockFor,
+    MetadataCaching, ModeChanges, Modes, NewShare, Notice, Operator, PasswordLength, ProvisionUpdate, Restored,
+    ServicePrincipal, Setting, ShareChanges, ShareRecord, Source, StoredSettings, User, UserChanges, check_catalog,
+    kept_settings, restore_catalog,
 };
 pub use catalog::{random_number, refused_by_lease};
 pub use catalogs_in::catalogs_in;

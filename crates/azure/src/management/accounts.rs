@@ -1,6 +1,6 @@
 //! Storage accounts.
 
-use control::{Account, AccountKind, AccountName, AccountPlan, By, Key, Keys, Region, Sku};
+use control::{ACCOUNTS_MAX, Account, AccountKind, AccountName, AccountPlan, By, Key, Keys, Region, Sku};
 use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -11,14 +11,51 @@ use super::subscriptions::LOCAL;
 use super::{Ask, Failure, Management};
 use crate::answer::{Answer, empty};
 
-const TYPE: &str = "Microsoft.Storage/storageAccounts";
+/// Their type.
+pub(super) const TYPE: &str = "Microsoft.Storage/storageAccounts";
 
-/// What an account is wanted to be. What is not named here, such as network rules, is not kept.
+/// What an account is wanted to be. What is not named here, such as tags, is not kept.
 #[derive(Deserialize)]
 struct Wanted {
     sku: Option<WantedSku>,
     kind: Option<String>,
     location: Option<String>,
+    #[serde(default)]
+    properties: WantedProperties,
+}
+
+/// What would keep somebody out, or would change what an account is: it is as it is here for all of them.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct WantedProperties {
+    allow_shared_key_access: Option<bool>,
+    public_network_access: Option<String>,
+    minimum_tls_version: Option<String>,
+    is_hns_enabled: Option<bool>,
+    is_nfs_v3_enabled: Option<bool>,
+    is_sftp_enabled: Option<bool>,
+    network_acls: Option<WantedNetworkRules>,
+    encryption: Option<WantedEncryption>,
+    azure_files_identity_based_authentication: Option<WantedDirectory>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct WantedNetworkRules {
+    default_action: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct WantedEncryption {
+    key_source: Option<String>,
+    require_infrastructure_encryption: Option<bool>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct WantedDirectory {
+    directory_service_options: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -53,6 +90,17 @@ pub(super) fn skus() -> Answer {
     answered(StatusCode::OK, &json!({ "value": Sku::ALL.map(told) }))
 }
 
+/// How many accounts there are, wherever they are, and may be.
+pub(super) fn location_usages(management: &Management) -> Answer {
+    let usage = json!({
+        "unit": "Count",
+        "currentValue": management.catalog.accounts().len(),
+        "limit": ACCOUNTS_MAX,
+        "name": { "value": "StorageAccounts", "localizedValue": "Storage Accounts" },
+    });
+    answered(StatusCode::OK, &json!({ "value": [usage] }))
+}
+
 /// Whether a new account may have a name.
 pub(super) fn check_name(management: &Management, ask: &Ask) -> Result<Answer, Failure> {
     let NameToCheck { name } = ask.json()?;
@@ -79,6 +127,7 @@ pub(super) fn get(management: &Management, ask: &Ask, name: &str) -> Result<Answ
 /// Makes an account. One that is there already stays as it is, and must be what is wanted.
 pub(super) async fn put(management: &Management, ask: &Ask, name: &str) -> Result<Answer, Failure> {
     let wanted: Wanted = ask.json()?;
+    wanted.properties.refuse_other()?;
     let plan = wanted.plan()?;
     if let Ok(account) = management.account(name) {
         if account.kind != plan.kind() || plan.sku().is_some_and(|sku| account.sku != Some(sku)) {
@@ -108,6 +157,7 @@ pub(super) async fn put(management: &Management, ask: &Ask, name: &str) -> Resul
 pub(super) fn patch(management: &Management, ask: &Ask, name: &str) -> Result<Answer, Failure> {
     let account = management.account(name)?;
     let wanted: Wanted = ask.json()?;
+    wanted.properties.refuse_other()?;
     let plan = wanted.plan()?;
     let is_other = wanted.kind.is_some_and(|_| plan.kind() != account.kind)
         || wanted.sku.is_some_and(|_| plan.sku() != account.sku);
@@ -164,6 +214,57 @@ impl Wanted {
     }
 }
 
+impl WantedProperties {
+    /// Refuses what no account here is: who asked for it would think that it were.
+    fn refuse_other(&self) -> Result<(), Failure> {
+        let directory = self.azure_files_identity_based_authentication.as_ref();
+        let (network, encryption) = (self.network_acls.as_ref(), self.encryption.as_ref());
+        let text = |value: Option<&String>, allowed: &[&str]| {
+            value.is_some_and(|value| !allowed.iter().any(|one| value.eq_ignore_ascii_case(one)))
+        };
+        let yes = |value: Option<bool>| value == Some(true);
+        let refused = [
+            (self.allow_shared_key_access == Some(false), "allowSharedKeyAccess", "true"),
+            (text(self.public_network_access.as_ref(), &["Enabled"]), "publicNetworkAccess", "Enabled"),
+            (
+                text(self.minimum_tls_version.as_ref(), &["TLS1_0", "TLS1_1", "TLS1_2"]),
+                "minimumTlsVersion",
+                "TLS1_2: TLS 1.2 and 1.3 are spoken",
+            ),
+            (yes(self.is_hns_enabled), "isHnsEnabled", "false"),
+            (yes(self.is_nfs_v3_enabled), "isNfsV3Enabled", "false"),
+            (yes(self.is_sftp_enabled), "isSftpEnabled", "false"),
+            (
+                text(network.and_then(|rules| rules.default_action.as_ref()), &["Allow"]),
+                "networkAcls.defaultAction",
+                "Allow: say by 'multilane share update NAME --hosts-allow' from where a share may be used",
+            ),
+            (
+                text(encryption.and_then(|of| of.key_source.as_ref()), &["Microsoft.Storage"]),
+                "encryption.keySource",
+                "Microsoft.Storage",
+            ),
+            (
+                yes(encryption.and_then(|of| of.require_infrastructure_encryption)),
+                "encryption.requireInfrastructureEncryption",
+                "false",
+            ),
+            (
+                text(directory.and_then(|of| of.directory_service_options.as_ref()), &["None"]),
+                "azureFilesIdentityBasedAuthentication.directoryServiceOptions",
+                "None",
+            ),
+        ];
+        match refused.into_iter().find(|(is_refused, ..)| *is_refused) {
+            None => Ok(()),
+            Some((_, name, allowed)) => {
+                let message = format!("The property '{name}' cannot be this; it can be {allowed}.");
+                Err(Failure::bad("InvalidRequestPropertyValue", message))
+            }
+        }
+    }
+}
+
 impl Management {
     /// An account of this name.
     pub(super) fn account(&self, name: &str) -> Result<Account, Failure> {
@@ -191,7 +292,11 @@ fn told(management: &Management, ask: &Ask, account: &Account) -> Value {
             "supportsHttpsTrafficOnly": ask.origin.starts_with("https:"),
             "allowSharedKeyAccess": true,
             "allowBlobPublicAccess": false,
+            "publicNetworkAccess": "Enabled",
+            "networkAcls": { "bypass": "None", "defaultAction": "Allow", "ipRules": [], "virtualNetworkRules": [] },
+            "minimumTlsVersion": "TLS1_2",
             "isHnsEnabled": false,
+            "encryption": { "keySource": "Microsoft.Storage", "services": { "file": { "enabled": false } } },
             "largeFileSharesState": "Enabled",
             "privateEndpointConnections": [],
         },
@@ -207,5 +312,40 @@ fn tier(kind: AccountKind) -> &'static str {
     match kind {
         AccountKind::FileStorage => "Premium",
         AccountKind::StorageV2 => "Standard",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_account_here_is_is_refused() {
+        let of = |text: &str| serde_json::from_str::<Wanted>(text).unwrap().properties.refuse_other();
+        for right in [
+            "{}",
+            r#"{"properties":{"supportsHttpsTrafficOnly":true,"allowSharedKeyAccess":true,"minimumTlsVersion":"TLS1_2","networkAcls":{"bypass":"AzureServices","defaultAction":"allow"}}}"#,
+            r#"{"properties":{"encryption":{"services":{"file":{"enabled":true}},"keySource":"Microsoft.Storage"},"azureFilesIdentityBasedAuthentication":{"directoryServiceOptions":"None"}}}"#,
+        ] {
+            assert_eq!(of(right), Ok(()), "{right}");
+        }
+        for (wrong, part) in [
+            (r#"{"allowSharedKeyAccess":false}"#, "allowSharedKeyAccess"),
+            (r#"{"publicNetworkAccess":"Disabled"}"#, "publicNetworkAccess"),
+            (r#"{"minimumTlsVersion":"TLS1_3"}"#, "minimumTlsVersion"),
+            (r#"{"isHnsEnabled":true}"#, "isHnsEnabled"),
+            (r#"{"isNfsV3Enabled":true}"#, "isNfsV3Enabled"),
+            (r#"{"isSftpEnabled":true}"#, "isSftpEnabled"),
+            (r#"{"networkAcls":{"defaultAction":"Deny"}}"#, "--hosts-allow"),
+            (r#"{"encryption":{"keySource":"Microsoft.Keyvault"}}"#, "keySource"),
+            (r#"{"encryption":{"requireInfrastructureEncryption":true}}"#, "requireInfrastructureEncryption"),
+            (
+                r#"{"azureFilesIdentityBasedAuthentication":{"directoryServiceOptions":"AADKERB"}}"#,
+                "directoryServiceOptions",
+            ),
+        ] {
+            let failure = of(&format!(r#"{{"properties":{wrong}}}"#)).unwrap_err();
+            assert!(failure.message.contains(part), "{wrong}: {}", failure.message);
+        }
     }
 }

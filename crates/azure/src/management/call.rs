@@ -30,9 +30,12 @@ pub(crate) enum Call {
     CheckGroup,
     GetGroup,
     PutGroup,
+    /// Resources of all types.
+    ListResources,
     ListProviders,
     GetProvider(String),
     ListSkus,
+    ListLocationUsages,
     CheckName,
     ListAccounts,
     GetAccount(String),
@@ -61,6 +64,7 @@ pub(crate) enum Call {
     UnregisterFeature(String),
     ListMetrics(String),
     ListMetricDefinitions(String),
+    ListMetricNamespaces(String),
 }
 
 /// A share that is named, with its account.
@@ -93,9 +97,11 @@ impl Call {
             | Call::CheckGroup
             | Call::GetGroup
             | Call::PutGroup
+            | Call::ListResources
             | Call::ListProviders
             | Call::GetProvider(_)
             | Call::ListSkus
+            | Call::ListLocationUsages
             | Call::CheckName
             | Call::ListAccounts
             | Call::GetAccount(_)
@@ -123,7 +129,8 @@ impl Call {
             | Call::RegisterFeature(_)
             | Call::UnregisterFeature(_)
             | Call::ListMetrics(_)
-            | Call::ListMetricDefinitions(_) => Needs::Contributor,
+            | Call::ListMetricDefinitions(_)
+            | Call::ListMetricNamespaces(_) => Needs::Contributor,
         }
     }
 
@@ -144,6 +151,7 @@ impl Call {
             )),
             ("GET", ["subscriptions", _]) => Ok(Call::GetSubscription),
             ("GET", ["subscriptions", _, "locations"]) => Ok(Call::ListLocations),
+            ("GET", ["subscriptions", _, "resources"]) => Ok(Call::ListResources),
             ("GET", ["subscriptions", _, "resourcegroups"]) => Ok(Call::ListGroups),
             ("GET", ["subscriptions", _, "providers"]) => Ok(Call::ListProviders),
             (_, ["subscriptions", _, "resourcegroups", asked, ..]) if !asked.eq_ignore_ascii_case(group) => {
@@ -152,6 +160,7 @@ impl Call {
                     format!("Resource group '{asked}' could not be found; there is '{group}'."),
                 ))
             }
+            ("GET", ["subscriptions", _, "resourcegroups", _, "resources"]) => Ok(Call::ListResources),
             ("HEAD", ["subscriptions", _, "resourcegroups", _]) => Ok(Call::CheckGroup),
             ("GET", ["subscriptions", _, "resourcegroups", _]) => Ok(Call::GetGroup),
             ("PUT" | "PATCH", ["subscriptions", _, "resourcegroups", _]) => Ok(Call::PutGroup),
@@ -209,6 +218,7 @@ fn of_storage(method: &Method, words: &[&str], names: &[&str], scope: Scope) -> 
     let method = method.as_str();
     match (method, words, scope) {
         ("GET", ["skus"], Scope::Subscription) => return Ok(Call::ListSkus),
+        ("GET", ["usages"] | ["locations", _, "usages"], Scope::Subscription) => return Ok(Call::ListLocationUsages),
         ("POST", ["checknameavailability"], Scope::Subscription) => return Ok(Call::CheckName),
         ("GET", ["storageaccounts"], _) => return Ok(Call::ListAccounts),
         _ => {}
@@ -244,6 +254,7 @@ fn of_storage(method: &Method, words: &[&str], names: &[&str], scope: Scope) -> 
         | ("GET", ["fileservices", "default", "providers", "microsoft.insights", of @ ..]) => match of {
             ["metrics"] => Call::ListMetrics(account),
             ["metricdefinitions"] => Call::ListMetricDefinitions(account),
+            ["metricnamespaces"] => Call::ListMetricNamespaces(account),
             _ => return Err(no_type("Microsoft.Insights", of)),
         },
         (_, ["fileservices", ..] | ["listkeys"] | ["regeneratekey"] | []) => {

@@ -28,6 +28,19 @@ struct Shares {
     is_all: bool,
 }
 
+/// The one namespace there is.
+pub(super) fn namespaces(management: &Management, account: &str) -> Result<Answer, Failure> {
+    let id = management.id(&format!("storageAccounts/{}/fileServices/default", management.account(account)?.name));
+    let namespace = json!({
+        "id": format!("{id}/providers/microsoft.insights/metricNamespaces/{}", azure::NAMESPACE),
+        "name": azure::NAMESPACE,
+        "type": "Microsoft.Insights/metricNamespaces",
+        "classification": "Platform",
+        "properties": { "metricNamespaceName": azure::NAMESPACE },
+    });
+    Ok(answered(StatusCode::OK, &json!({ "value": [namespace] })))
+}
+
 /// The metrics there are.
 pub(super) fn definitions(management: &Management, account: &str) -> Result<Answer, Failure> {
     let id = management.id(&format!("storageAccounts/{}/fileServices/default", management.account(account)?.name));

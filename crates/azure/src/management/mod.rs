@@ -8,6 +8,7 @@ mod failure;
 mod features;
 mod file_services;
 mod metrics;
+mod resources;
 mod shares;
 mod sign_in;
 mod signatures;
@@ -34,6 +35,7 @@ use crate::answer::{Answer, empty};
 use crate::query::Query;
 use crate::tokens::{self, Audience, TENANT};
 
+pub(crate) use self::resources::Filter;
 pub(crate) use self::sign_in::Form;
 
 /// Bytes of a body: more than any of these calls needs, and as many connections as there may be hold 16 MiB of them.
@@ -177,9 +179,11 @@ impl Management {
             Call::ListGroups => Ok(subscriptions::groups(self)),
             Call::CheckGroup => Ok(empty(StatusCode::NO_CONTENT)),
             Call::GetGroup | Call::PutGroup => Ok(subscriptions::group(self)),
+            Call::ListResources => resources::list(self, &ask),
             Call::ListProviders => Ok(subscriptions::providers()),
             Call::GetProvider(name) => subscriptions::provider(&name),
             Call::ListSkus => Ok(accounts::skus()),
+            Call::ListLocationUsages => Ok(accounts::location_usages(self)),
             Call::CheckName => accounts::check_name(self, &ask),
             Call::ListAccounts => Ok(accounts::list(self, &ask)),
             Call::GetAccount(name) => accounts::get(self, &ask, &name),
@@ -208,6 +212,7 @@ impl Management {
             Call::UnregisterFeature(name) => features::unregister(self, &ask, &name).await,
             Call::ListMetrics(account) => metrics::list(self, &ask, &account).await,
             Call::ListMetricDefinitions(account) => metrics::definitions(self, &account),
+            Call::ListMetricNamespaces(account) => metrics::namespaces(self, &account),
         }
     }
 

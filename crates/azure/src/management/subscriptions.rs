@@ -24,7 +24,7 @@ const TYPES: [(&str, &[&str]); 3] = [
         ],
     ),
     ("Microsoft.Features", &["features", "providers"]),
-    ("Microsoft.Insights", &["metrics", "metricDefinitions"]),
+    ("Microsoft.Insights", &["metrics", "metricDefinitions", "metricNamespaces"]),
 ];
 /// A version that every client finds.
 const NEWEST: [&str; 4] = ["2026-09-01", "2025-08-01", "2023-05-01", "2021-07-01"];

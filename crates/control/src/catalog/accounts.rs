@@ -12,7 +12,7 @@ use crate::sku::billing;
 use crate::{AccountKind, AccountName, AccountPlan, Billing, Error, Feature, Features, Region, Sku};
 
 /// Accounts on one server: as many as a region gives one subscription.
-const ACCOUNTS_MAX: i64 = 250;
+pub const ACCOUNTS_MAX: i64 = 250;
 
 /// A storage account.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -45,7 +45,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, FileControl, MAIN_DB, OpenFlags, OptionalExtension, Transaction, TransactionBehavior};
 use server::admin::ShareRights;
 
-pub use accounts::{Account, AccountChanges, MetadataCaching};
+pub use accounts::{ACCOUNTS_MAX, Account, AccountChanges, MetadataCaching};
 pub use backup::{Backup, Existing, Holds};
 pub(crate) use check::damages;
 pub use check::{CatalogProblem, Checked, check_catalog, kept_settings};
