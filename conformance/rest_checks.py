@@ -172,6 +172,8 @@ def refusals(service, share):
     refused(lambda: share.get_file_client("no/where").upload_file(b"x"), "ParentNotFound", 404)
     refused(lambda: share.create_directory("refusals"), "ResourceAlreadyExists", 409)
     refused(lambda: share.create_directory("no/where"), "ParentNotFound", 404)
+    for told in (share.get_directory_client("a-file").get_directory_properties, share.get_file_client("refusals").get_file_properties):
+        refused(told, "ResourceNotFound", 404)
     refused(share.get_directory_client("a-file").delete_directory, "ResourceTypeMismatch", 409)
     refused(share.get_file_client("refusals").delete_file, "ResourceTypeMismatch", 409)
     refused(service.get_share_client("nothing").get_share_properties, "ShareNotFound", 404)

@@ -10,7 +10,7 @@ use super::opening::{Place, closing};
 use super::permission::TOLD;
 use super::{Ask, Service};
 use crate::answer::{Answer, empty, set, set_facts};
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 
 /// What is known of a file or directory.
 pub(super) struct Described {
@@ -33,6 +33,14 @@ impl Described {
         };
         let file = place.open(options).await?;
         closing(file, async |file| Described::through(service, place, file).await).await.map(|(described, _)| described)
+    }
+
+    /// The same for who asks what is there: one of the other kind is not there.
+    pub(super) async fn asked(service: &Service, place: &Place, is_directory: bool) -> Result<Self, Failure> {
+        Described::of(service, place, is_directory).await.map_err(|failure| match failure.code {
+            Code::ResourceTypeMismatch => Failure { code: Code::ResourceNotFound, ..failure },
+            _ => failure,
+        })
     }
 
     /// The same through an open that may read the descriptor.

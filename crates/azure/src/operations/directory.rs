@@ -36,7 +36,7 @@ pub(super) async fn create(service: &Service, ask: &Ask) -> Result<Answer, Failu
 /// Get Directory Properties.
 pub(super) async fn properties(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
     let place = service.place(ask).await?;
-    let described = Described::of(service, &place, true).await?;
+    let described = Described::asked(service, &place, true).await?;
     let mut answer = empty(StatusCode::OK);
     described.tell(service, &place, &mut answer);
     described.kept.tell(&mut answer, false);

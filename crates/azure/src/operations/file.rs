@@ -277,7 +277,7 @@ pub(super) async fn set_metadata(service: &Service, ask: &Ask, is_directory: boo
 pub(super) async fn properties(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
     let place = service.place(ask).await?;
     lease::check_read(service, ask, &place).await?;
-    let described = Described::of(service, &place, false).await?;
+    let described = Described::asked(service, &place, false).await?;
     // Its length is told, and nothing is sent: who asks wants the headers.
     let (_, pieces) = channel(1);
     let mut answer = empty(StatusCode::OK);
