@@ -1,5 +1,5 @@
 """A tree of 2,000 files both ways over Azure Files' REST interface, by AzCopy and by rclone as they are published, compared byte for byte with the source,
-with the disk, and with what an SMB client sees.
+with the disk, and with what an SMB client sees; and AzCopy as a service principal.
 
 AzCopy comes as npm has it, rclone is built with two of its backends and the commands that are used here (rest-rclone/rclone).
 """
@@ -8,17 +8,19 @@ import base64
 import datetime
 import hashlib
 import hmac
+import json
 import os
 import pathlib
 import random
 import shutil
+import socket
 import subprocess
 import tempfile
 import urllib.parse
 
 from conformance import packages, rest_table, tree
-from conformance.report import Skip, expect
-from conformance.rest import WithRest
+from conformance.report import Failure, Skip, expect
+from conformance.rest import WithRest, WithTls
 from conformance.server import Wanted, serving
 from conformance.smbclient import Smbclient
 
@@ -40,6 +42,43 @@ def run(kind, report, options):
             both_ways(report, client, work(server, programs[client], smb.work), server, smb, source)
             rest_table.compare(report, NAME, rest_table.asked_of(server), client, options)
         report.server_is_well(NAME, server)
+        by_token(report, programs["AzCopy"], source, smb.work)
+
+
+class AtTrusted(WithTls):
+    """By HTTPS on an address that AzCopy can be told to trust: one without a port."""
+
+    address = "127.53.4.43"
+
+    def command(self):
+        words = super().command()
+        words[words.index("--rest") + 1] = f"{self.address}:443"
+        return words
+
+
+def by_token(report, program, source, work):
+    with report.check(NAME, "AzCopy signs in as a service principal, and puts and gets a file"):
+        if not may_listen(AtTrusted.address):
+            raise Skip(f"needs port 443 of {AtTrusted.address}")
+        with serving(AtTrusted, Wanted(shares=("conf", "other"), on_tmpfs=True)) as server:
+            principal = json.loads(server.principals["file-contributor"])
+            signed_in = SignedIn(server, program, work, principal)
+            name = f"large {LARGE_BYTES[-1]}"
+            signed_in.put(source / name, name)
+            expect((server.share_path() / name).read_bytes() == (source / name).read_bytes(), "another text is on the disk")
+            signed_in.get(name, work / "by-token")
+            expect((work / "by-token").read_bytes() == (source / name).read_bytes(), "another text comes down")
+            signed_in.principal = dict(principal, password="wrong")
+            expect("AADSTS7000215" in signed_in.refused(name, work / "refused"), "it is let in with a wrong secret")
+
+
+def may_listen(address):
+    with socket.socket() as probe:
+        try:
+            probe.bind((address, 443))
+        except OSError:
+            return False
+    return True
 
 
 def both_ways(report, client, with_it, server, smb, source):
@@ -125,6 +164,37 @@ class AzCopy(Tool):
         env = {"AZCOPY_LOG_LOCATION": str(self.home), "AZCOPY_JOB_PLAN_LOCATION": str(self.home), "AZCOPY_DISABLE_SYSLOG": "true",
                "AZCOPY_DISABLE_HIERARCHICAL_SCAN": "false"}
         return self.call(*words, "--skip-version-check", "--output-level", "essential", "--log-level", "ERROR", env=env)
+
+
+class SignedIn(Tool):
+    """AzCopy again: who asks proves it by a token."""
+
+    def __init__(self, server, program, work, principal):
+        super().__init__(server, program, work)
+        self.principal = principal
+
+    def put(self, source, remote):
+        self.azcopy("copy", str(source), self.url(remote), "--from-to", "LocalFile")
+
+    def get(self, remote, to):
+        self.azcopy("copy", self.url(remote), str(to), "--from-to", "FileLocal")
+
+    def refused(self, remote, to):
+        try:
+            self.get(remote, to)
+        except Failure as failure:
+            return str(failure)
+        return "done"
+
+    def url(self, path):
+        return f"https://{self.server.address}/{self.rest['REST_ACCOUNT']}/{self.server.share}/{urllib.parse.quote(path)}"
+
+    def azcopy(self, *words):
+        env = {"AZCOPY_LOG_LOCATION": str(self.home), "AZCOPY_JOB_PLAN_LOCATION": str(self.home), "AZCOPY_DISABLE_SYSLOG": "true",
+               "SSL_CERT_FILE": self.rest["REQUESTS_CA_BUNDLE"], "AZCOPY_ACTIVE_DIRECTORY_ENDPOINT": f"https://{self.server.address}",
+               "AZCOPY_AUTO_LOGIN_TYPE": "SPN", "AZCOPY_TENANT_ID": "adfs", "AZCOPY_SPA_APPLICATION_ID": self.principal["appId"],
+               "AZCOPY_SPA_CLIENT_SECRET": self.principal["password"]}
+        return self.call(*words, "--trusted-microsoft-suffixes", self.server.address, "--skip-version-check", env=env)
 
 
 class Rclone(Tool):

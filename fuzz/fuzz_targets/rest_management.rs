@@ -11,7 +11,7 @@ fuzz_target!(|parts: (u8, &str, &str, &[u8], &str)| {
         // No account's share is reached by such a path where the account is in the path.
         let first = path.split('/').find(|name| !name.is_empty()).unwrap_or_default().to_ascii_lowercase();
         assert!(
-            ["subscriptions", "metadata", "tenants", "providers"].contains(&&*first) || first.len() == 36,
+            ["subscriptions", "metadata", "tenants", "providers", "adfs"].contains(&&*first) || first.len() == 36,
             "{path:?}"
         );
     }

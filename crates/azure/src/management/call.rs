@@ -10,6 +10,10 @@ use crate::tokens::TENANT;
 pub(super) const SUBSCRIPTION: &str = "00000000-0000-0000-0000-000000000001";
 /// The provider of accounts.
 pub(super) const STORAGE: &str = "Microsoft.Storage";
+/// What the tenant is called at an authority of AD FS, as at Azure Stack Hub. Microsoft's library
+/// for Go, and so AzCopy, asks such an authority itself where tokens are had; of any other host
+/// that it does not know it asks Microsoft.
+pub(super) const ADFS: &str = "adfs";
 /// The versions that are served as the newest is.
 const VERSIONS: std::ops::RangeInclusive<&str> = "2014-04-01"..="2099-12-31";
 
@@ -195,7 +199,7 @@ fn of_tenant(method: &str, tenant: &str, rest: &[&str]) -> Result<Call, Failure>
         }
         _ => return Err(not_found(&format!("/{tenant}/{}", rest.join("/")))),
     };
-    if tenant == TENANT {
+    if tenant == TENANT || (tenant == ADFS && call == Call::GetOpenIdConfiguration) {
         return Ok(call);
     }
     Err(Failure::bad("invalid_request", format!("AADSTS90002: Tenant '{tenant}' not found. There is {TENANT}.")))
@@ -334,6 +338,18 @@ mod tests {
         let service = format!("{IN_GROUP}/storageAccounts/work/fileServices/default");
         assert_eq!(of("GET", "/metadata/endpoints"), Ok(Call::ListEndpoints));
         assert_eq!(of("POST", &format!("/{TENANT}/oauth2/v2.0/token")), Ok(Call::SignIn));
+        for tenant in [TENANT, "adfs"] {
+            let path = format!("/{tenant}/.well-known/openid-configuration");
+            assert_eq!(of("GET", &path), Ok(Call::GetOpenIdConfiguration));
+        }
+        let (subscription, _) = IN_GROUP.split_once("/resourceGroups").unwrap();
+        assert_eq!(of("GET", &format!("{subscription}/resources")), Ok(Call::ListResources));
+        let of_group = format!("{subscription}/RESOURCEGROUPS/Multilane/resources");
+        assert_eq!(of("GET", &of_group), Ok(Call::ListResources));
+        let usages = format!("{subscription}/providers/Microsoft.Storage/locations/local/usages");
+        assert_eq!(of("GET", &usages), Ok(Call::ListLocationUsages));
+        let namespaces = format!("{service}/providers/microsoft.insights/metricNamespaces");
+        assert_eq!(of("GET", &namespaces), Ok(Call::ListMetricNamespaces(account())));
         assert_eq!(of("GET", &format!("{IN_GROUP}/STORAGEACCOUNTS/Work")), Ok(Call::GetAccount(account())));
         assert_eq!(
             of("GET", &IN_GROUP.replace("resourceGroups", "resourcegroups")),

@@ -82,6 +82,8 @@ pub(crate) fn is_for(host: &str, path: &str, query: Option<&str>) -> bool {
         "subscriptions" | "metadata" => true,
         // Accounts may be called so, and their requests name their version in a header.
         "tenants" | "providers" => has_version,
+        // No share is called so, in an account of this name.
+        call::ADFS => second == Some(".well-known"),
         tenant => is_uuid(tenant) && second.is_some_and(|second| matches!(second, "oauth2" | "v2.0" | ".well-known")),
     }
 }
@@ -283,13 +285,20 @@ mod tests {
             "/00000000-0000-0000-0000-000000000002/oauth2/token",
             "/11111111-0000-0000-0000-000000000002/v2.0/.well-known/openid-configuration",
             "/tenants",
+            "/adfs/.well-known/openid-configuration",
         ] {
             assert!(is_for("127.0.0.1:10004", path, version), "{path}");
             assert!(!is_for("work.file.core.localhost:10004", path, version), "{path}");
         }
-        for path in
-            ["/", "/work/docs", "/subscription/x", "/tenants/share", "/common/oauth2/token", "/0-0-0-0-0/oauth2/token"]
-        {
+        for path in [
+            "/",
+            "/work/docs",
+            "/subscription/x",
+            "/tenants/share",
+            "/common/oauth2/token",
+            "/0-0-0-0-0/oauth2/token",
+            "/adfs/oauth2/token",
+        ] {
             assert!(!is_for("127.0.0.1:10004", path, Some("restype=share")), "{path}");
         }
         assert!(!is_for("h", &format!("/{TENANT}/share"), version));
