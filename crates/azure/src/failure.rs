@@ -6,6 +6,7 @@ use hyper::StatusCode;
 
 /// Error codes of the service, by its names ("Common REST API error codes", "Azure Files error codes").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(serde::Deserialize))]
 pub(crate) enum Code {
     AuthenticationFailed,
     AuthorizationFailure,
@@ -345,6 +346,34 @@ mod tests {
         assert_eq!(Code::ShareNotFound.status(), 404);
         assert_eq!(Code::InvalidRange.status(), 416);
         assert_eq!(Code::AuthenticationFailed.status(), 403);
+    }
+
+    #[test]
+    fn the_description_has_the_codes_there_are() {
+        let document: serde_json::Value =
+            serde_json::from_str(include_str!("../../../docs/rest.openapi.json")).unwrap();
+        let mut told = Vec::new();
+        for path in document["paths"].as_object().unwrap().values() {
+            for operation in path.as_object().unwrap().values().filter_map(|one| one.get("responses")) {
+                for (status, answer) in operation.as_object().unwrap() {
+                    let link = answer["$ref"].as_str().unwrap_or_default().trim_start_matches('#');
+                    let codes = document
+                        .pointer(link)
+                        .and_then(|of| of["headers"]["x-ms-error-code"]["schema"]["enum"].as_array());
+                    for code in codes.into_iter().flatten() {
+                        let code: Code = serde_json::from_value(code.clone()).unwrap();
+                        assert_eq!(code.status().as_str(), status, "{code:?}");
+                        told.push(code.name());
+                    }
+                }
+            }
+        }
+        told.sort_unstable();
+        told.dedup();
+        // What says that there is no such code names those that there are.
+        let unknown = serde_json::from_str::<Code>("\"none\"").unwrap_err().to_string();
+        let known: Vec<&str> = unknown.split('`').skip(3).step_by(2).collect();
+        assert_eq!(told, known);
     }
 
     #[test]

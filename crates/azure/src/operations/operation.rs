@@ -73,84 +73,133 @@ impl Operation {
     /// The operation that is asked for.
     pub(crate) fn of(method: &Method, target: &Target, query: &Query, headers: &HeaderMap) -> Result<Self, Failure> {
         let [restype, comp] = ["restype", "comp"].map(|name| query.get(name).unwrap_or_default());
-        let found = match (&target.share, target.names.is_empty()) {
-            (None, _) => of_service(method.as_str(), restype, comp),
-            (Some(_), true) => {
-                of_share(method.as_str(), restype, comp).or_else(|| of_path(method.as_str(), restype, comp, headers))
-            }
-            (Some(_), false) => of_path(method.as_str(), restype, comp, headers),
+        let places: &[Place] = match (&target.share, target.names.is_empty()) {
+            (None, _) => &[Place::Service],
+            // A share is its root directory, too.
+            (Some(_), true) => &[Place::Share, Place::Path],
+            (Some(_), false) => &[Place::Path],
         };
-        found.ok_or_else(|| {
+        let is_asked = |route: &&Route| {
+            places.contains(&route.place)
+                && route.methods.contains(&method.as_str())
+                && (route.restype == ANY || route.restype == restype)
+                && route.comp == comp
+                && route.header.is_none_or(|header| headers.contains_key(header))
+        };
+        let route = ROUTES.iter().find(is_asked).ok_or_else(|| {
             Failure::new(
                 Code::UnsupportedQueryParameter,
                 format!("{method} with restype={restype:?} and comp={comp:?} is not served here."),
             )
-        })
+        })?;
+        Ok(route.operation)
     }
 }
 
-fn of_service(method: &str, restype: &str, comp: &str) -> Option<Operation> {
-    Some(match (method, restype, comp) {
-        ("GET", _, "list") => Operation::ListShares,
-        ("GET", "service", "properties") => Operation::GetServiceProperties,
-        ("PUT", "service", "properties") => Operation::SetServiceProperties,
-        ("POST", "service", "userdelegationkey") => Operation::GetUserDelegationKey,
-        _ => return None,
-    })
+/// What an operation is asked of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Service,
+    Share,
+    /// A file or directory; a share's root is one.
+    Path,
 }
 
-fn of_share(method: &str, restype: &str, comp: &str) -> Option<Operation> {
-    if restype != "share" {
-        return None;
+/// How an operation is asked for.
+#[derive(Clone, Copy, Debug)]
+struct Route {
+    place: Place,
+    methods: &'static [&'static str],
+    /// The parameters of the query that tell operations apart; empty where they are left out.
+    restype: &'static str,
+    comp: &'static str,
+    /// It is asked for where this header is sent.
+    header: Option<&'static str>,
+    operation: Operation,
+}
+
+/// A `restype` that is not looked at.
+const ANY: &str = "*";
+const GET: &[&str] = &["GET"];
+const GET_OR_HEAD: &[&str] = &["GET", "HEAD"];
+const HEAD: &[&str] = &["HEAD"];
+const PUT: &[&str] = &["PUT"];
+const POST: &[&str] = &["POST"];
+const DELETE: &[&str] = &["DELETE"];
+const COPY_SOURCE: &str = "x-ms-copy-source";
+
+/// All operations; the first that fits is asked for. docs/rest.openapi.json describes the same ones.
+const ROUTES: &[Route] = &[
+    service(GET, ANY, "list", Operation::ListShares),
+    service(GET, "service", "properties", Operation::GetServiceProperties),
+    service(PUT, "service", "properties", Operation::SetServiceProperties),
+    service(POST, "service", "userdelegationkey", Operation::GetUserDelegationKey),
+    share(PUT, "", Operation::CreateShare),
+    share(GET_OR_HEAD, "", Operation::GetShareProperties),
+    share(DELETE, "", Operation::DeleteShare),
+    share(PUT, "properties", Operation::SetShareProperties),
+    share(PUT, "metadata", Operation::SetShareMetadata),
+    share(PUT, "undelete", Operation::UndeleteShare),
+    share(PUT, "snapshot", Operation::SnapshotShare),
+    share(PUT, "lease", Operation::LeaseShare),
+    share(GET_OR_HEAD, "acl", Operation::GetShareAcl),
+    share(PUT, "acl", Operation::SetShareAcl),
+    share(GET, "stats", Operation::GetShareStats),
+    share(PUT, "filepermission", Operation::CreatePermission),
+    share(GET, "filepermission", Operation::GetPermission),
+    path(GET, ANY, "listhandles", Operation::ListHandles),
+    path(PUT, ANY, "forceclosehandles", Operation::CloseHandles),
+    path(PUT, "directory", "", Operation::CreateDirectory),
+    path(GET_OR_HEAD, "directory", "", Operation::GetDirectoryProperties),
+    path(PUT, "directory", "properties", Operation::SetDirectoryProperties),
+    path(PUT, "directory", "metadata", Operation::SetDirectoryMetadata),
+    path(DELETE, "directory", "", Operation::DeleteDirectory),
+    path(PUT, "directory", "rename", Operation::RenameDirectory),
+    path(GET, "directory", "list", Operation::ListDirectory),
+    path(PUT, "", "", Operation::CopyFile).with(COPY_SOURCE),
+    path(PUT, "", "", Operation::CreateFile),
+    path(GET, "", "", Operation::GetFile),
+    path(HEAD, "", "", Operation::GetFileProperties),
+    path(PUT, "", "properties", Operation::SetFileProperties),
+    path(PUT, "", "metadata", Operation::SetFileMetadata),
+    path(DELETE, "", "", Operation::DeleteFile),
+    path(PUT, "", "rename", Operation::RenameFile),
+    path(PUT, "", "lease", Operation::LeaseFile),
+    path(PUT, "", "range", Operation::PutRangeFromUrl).with(COPY_SOURCE),
+    path(PUT, "", "range", Operation::PutRange),
+    path(GET, "", "rangelist", Operation::ListRanges),
+    path(PUT, "", "copy", Operation::AbortCopy),
+    path(PUT, "symboliclink", "", Operation::CreateSymbolicLink),
+    path(GET, "symboliclink", "", Operation::GetSymbolicLink),
+    path(PUT, "hardlink", "", Operation::CreateHardLink),
+];
+
+const fn service(
+    methods: &'static [&'static str],
+    restype: &'static str,
+    comp: &'static str,
+    operation: Operation,
+) -> Route {
+    Route { place: Place::Service, methods, restype, comp, header: None, operation }
+}
+
+const fn share(methods: &'static [&'static str], comp: &'static str, operation: Operation) -> Route {
+    Route { place: Place::Share, methods, restype: "share", comp, header: None, operation }
+}
+
+const fn path(
+    methods: &'static [&'static str],
+    restype: &'static str,
+    comp: &'static str,
+    operation: Operation,
+) -> Route {
+    Route { place: Place::Path, methods, restype, comp, header: None, operation }
+}
+
+impl Route {
+    const fn with(self, header: &'static str) -> Self {
+        Route { header: Some(header), ..self }
     }
-    Some(match (method, comp) {
-        ("PUT", "") => Operation::CreateShare,
-        ("GET" | "HEAD", "") => Operation::GetShareProperties,
-        ("DELETE", "") => Operation::DeleteShare,
-        ("PUT", "properties") => Operation::SetShareProperties,
-        ("PUT", "metadata") => Operation::SetShareMetadata,
-        ("PUT", "undelete") => Operation::UndeleteShare,
-        ("PUT", "snapshot") => Operation::SnapshotShare,
-        ("PUT", "lease") => Operation::LeaseShare,
-        ("GET" | "HEAD", "acl") => Operation::GetShareAcl,
-        ("PUT", "acl") => Operation::SetShareAcl,
-        ("GET", "stats") => Operation::GetShareStats,
-        ("PUT", "filepermission") => Operation::CreatePermission,
-        ("GET", "filepermission") => Operation::GetPermission,
-        _ => return None,
-    })
-}
-
-fn of_path(method: &str, restype: &str, comp: &str, headers: &HeaderMap) -> Option<Operation> {
-    let has_source = headers.contains_key("x-ms-copy-source");
-    Some(match (method, restype, comp) {
-        ("GET", _, "listhandles") => Operation::ListHandles,
-        ("PUT", _, "forceclosehandles") => Operation::CloseHandles,
-        ("PUT", "directory", "") => Operation::CreateDirectory,
-        ("GET" | "HEAD", "directory", "") => Operation::GetDirectoryProperties,
-        ("PUT", "directory", "properties") => Operation::SetDirectoryProperties,
-        ("PUT", "directory", "metadata") => Operation::SetDirectoryMetadata,
-        ("DELETE", "directory", "") => Operation::DeleteDirectory,
-        ("PUT", "directory", "rename") => Operation::RenameDirectory,
-        ("GET", "directory", "list") => Operation::ListDirectory,
-        ("PUT", "", "") if has_source => Operation::CopyFile,
-        ("PUT", "", "") => Operation::CreateFile,
-        ("GET", "", "") => Operation::GetFile,
-        ("HEAD", "", "") => Operation::GetFileProperties,
-        ("PUT", "", "properties") => Operation::SetFileProperties,
-        ("PUT", "", "metadata") => Operation::SetFileMetadata,
-        ("DELETE", "", "") => Operation::DeleteFile,
-        ("PUT", "", "rename") => Operation::RenameFile,
-        ("PUT", "", "lease") => Operation::LeaseFile,
-        ("PUT", "", "range") if has_source => Operation::PutRangeFromUrl,
-        ("PUT", "", "range") => Operation::PutRange,
-        ("GET", "", "rangelist") => Operation::ListRanges,
-        ("PUT", "", "copy") => Operation::AbortCopy,
-        ("PUT", "symboliclink", "") => Operation::CreateSymbolicLink,
-        ("GET", "symboliclink", "") => Operation::GetSymbolicLink,
-        ("PUT", "hardlink", "") => Operation::CreateHardLink,
-        _ => return None,
-    })
 }
 
 #[cfg(test)]
@@ -174,6 +223,54 @@ mod tests {
         let source = [("x-ms-copy-source", "http://h/a/s/g")];
         assert_eq!(asked("PUT", "/a/s/f", "comp=range", &source), Some(Operation::PutRangeFromUrl));
         assert_eq!(asked("PUT", "/a/s/f", "", &source), Some(Operation::CopyFile));
+    }
+
+    /// An operation as docs/rest.openapi.json describes it, in the form of a route.
+    fn described(path: &str, method: &str, operation: &serde_json::Value, document: &serde_json::Value) -> String {
+        let (place, name) = path.split_once('#').unwrap();
+        let place = match place {
+            "/{account}" => Place::Service,
+            "/{account}/{share}" => Place::Share,
+            "/{account}/{share}/{path}" => Place::Path,
+            other => panic!("{other} is no place"),
+        };
+        let parameters = operation["parameters"].as_array().unwrap().iter();
+        let parameters: Vec<_> = parameters
+            .map(|one| match one["$ref"].as_str() {
+                Some(link) => document.pointer(link.trim_start_matches('#')).unwrap(),
+                None => one,
+            })
+            .collect();
+        let fixed = |name: &str| {
+            let known = parameters.iter().find(|one| one["in"] == "query" && one["name"] == name);
+            known.map_or("", |one| one["schema"]["enum"][0].as_str().unwrap())
+        };
+        let has_source = parameters.iter().any(|one| one["name"] == COPY_SOURCE && one["required"] == true);
+        let method = method.to_uppercase();
+        format!("{method} {place:?} {:?} {:?} source={has_source} {name}", fixed("restype"), fixed("comp"))
+    }
+
+    #[test]
+    fn the_description_has_the_operations_there_are() {
+        let document: serde_json::Value =
+            serde_json::from_str(include_str!("../../../../docs/rest.openapi.json")).unwrap();
+        let mut told = Vec::new();
+        for (path, item) in document["paths"].as_object().unwrap() {
+            for (method, operation) in item.as_object().unwrap().iter().filter(|(key, _)| *key != "parameters") {
+                told.push(described(path, method, operation, &document));
+            }
+        }
+        let mut served = Vec::new();
+        for Route { place, methods, restype, comp, header, operation } in ROUTES {
+            let restype = if *restype == ANY { "" } else { restype };
+            for method in *methods {
+                let has_source = header.is_some();
+                served.push(format!("{method} {place:?} {restype:?} {comp:?} source={has_source} {operation:?}"));
+            }
+        }
+        told.sort_unstable();
+        served.sort_unstable();
+        assert_eq!(told, served);
     }
 
     #[test]
