@@ -9,6 +9,7 @@ use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::{CONTENT_TYPE, DATE, ETAG, HeaderName, HeaderValue, LAST_MODIFIED, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::{Method, Response, StatusCode};
 use jiff::Timestamp;
+use jiff::civil::{Date, date};
 use serde::Serialize;
 use tokio::sync::mpsc::Receiver;
 
@@ -16,6 +17,9 @@ use crate::failure::{Code, Failure};
 
 /// The version that is spoken to who names none.
 pub(crate) const VERSION: &str = "2026-10-06";
+
+/// The first version that is spoken: each is named by its day.
+const VERSION_FIRST: Date = date(2019, 2, 2);
 
 /// When to come again, for whom the server has no room.
 const RETRY_SECONDS: &str = "1";
@@ -85,9 +89,15 @@ pub(crate) fn with_body(status: StatusCode, body: Bytes) -> Answer {
 pub(crate) fn xml<T: Serialize>(root: &str, value: &T) -> Result<Answer, Failure> {
     let text = quick_xml::se::to_string_with_root(root, value)
         .map_err(|_| Failure::new(Code::InternalError, "The answer could not be written."))?;
+    let text: String = text.chars().map(|one| if is_xml(one) { one } else { char::REPLACEMENT_CHARACTER }).collect();
     let mut answer = with_body(StatusCode::OK, format!("<?xml version=\"1.0\" encoding=\"utf-8\"?>{text}").into());
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
     Ok(answer)
+}
+
+/// The characters that XML 1.0 can have (2.2); others it has in no spelling.
+fn is_xml(character: char) -> bool {
+    !matches!(character, '\0'..='\x08' | '\x0B' | '\x0C' | '\x0E'..='\x1F' | '\u{FFFE}' | '\u{FFFF}')
 }
 
 #[derive(Serialize)]
@@ -117,11 +127,25 @@ pub(crate) fn failed(failure: &Failure) -> Answer {
 pub(crate) fn finish(answer: &mut Answer, id: &str, client_id: Option<&HeaderValue>, version: Option<&HeaderValue>) {
     set(answer, "x-ms-request-id", id);
     set(answer, DATE.as_str(), &http_date(Timestamp::now()));
-    let version = version.cloned().unwrap_or(HeaderValue::from_static(VERSION));
+    let version = version.filter(|version| is_version(version)).cloned();
+    let version = version.unwrap_or(HeaderValue::from_static(VERSION));
     answer.headers_mut().insert("x-ms-version", version);
     if let Some(id) = client_id {
         answer.headers_mut().insert("x-ms-client-request-id", id.clone());
     }
+}
+
+/// Refuses a version that is not spoken here.
+pub(crate) fn check_version(asked: Option<&HeaderValue>) -> Result<(), Failure> {
+    if asked.is_none_or(is_version) {
+        return Ok(());
+    }
+    Err(Failure::header("x-ms-version", &format!("the day of a version, from {VERSION_FIRST} on")))
+}
+
+fn is_version(asked: &HeaderValue) -> bool {
+    let text = asked.to_str().unwrap_or_default();
+    text.len() == "YYYY-MM-DD".len() && text.parse::<Date>().is_ok_and(|day| day >= VERSION_FIRST)
 }
 
 /// Sets a header; a value that no header can have is left out.
@@ -221,6 +245,30 @@ mod tests {
     fn attributes_have_their_names() {
         assert_eq!(attributes(FileAttributes::NORMAL), "None");
         assert_eq!(attributes(FileAttributes::DIRECTORY | FileAttributes::HIDDEN), "Hidden | Directory");
+    }
+
+    #[test]
+    fn a_version_is_a_day_and_others_are_not_told_again() {
+        let told = |version: &str| {
+            let (mut answer, version) = (empty(StatusCode::OK), version.parse().unwrap());
+            finish(&mut answer, "1", None, Some(&version));
+            (answer.headers()["x-ms-version"].to_str().unwrap().to_owned(), check_version(Some(&version)).is_ok())
+        };
+        assert_eq!(check_version(None), Ok(()));
+        for spoken in ["2019-02-02", "2026-10-06", "2027-03-07"] {
+            assert_eq!(told(spoken), (spoken.to_owned(), true));
+        }
+        for other in ["", "2019-02-01", "2019-2-2", "2026-13-06", "2026-10-06T00:00:00", "x"] {
+            assert_eq!(told(other), (VERSION.to_owned(), false), "{other}");
+        }
+    }
+
+    #[test]
+    fn what_xml_cannot_have_is_replaced() {
+        let answer = failed(&Failure::new(Code::ShareNotFound, "There is no share \0\u{2}\u{FFFF} \u{1F600}\t."));
+        let Piecewise::Whole(Some(body)) = answer.into_body() else { panic!("no body") };
+        let text = std::str::from_utf8(&body).unwrap();
+        assert!(text.contains("no share \u{FFFD}\u{FFFD}\u{FFFD} \u{1F600}\t."), "{text}");
     }
 
     #[test]

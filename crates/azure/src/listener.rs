@@ -31,7 +31,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
-use crate::answer::{Answer, Broken, Piecewise, failed, finish, without_body};
+use crate::answer::{Answer, Broken, Piecewise, check_version, failed, finish, without_body};
 use crate::auth::{self, Evidence, Known, Permissions, Policy, Principal, Proven, Way};
 use crate::cors;
 use crate::failure::{Code, Failure};
@@ -297,6 +297,7 @@ impl Front {
         stay: &Stay,
     ) -> Result<Answer, Failure> {
         let (parts, body) = request.into_parts();
+        check_version(parts.headers.get("x-ms-version"))?;
         let way = Way { peer: connected.peer.ip(), is_secure: connected.is_secure, at: Timestamp::now() };
         let query = Query::parse(parts.uri.query().unwrap_or_default())?;
         let catalog = &self.service.catalog;
