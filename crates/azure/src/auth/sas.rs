@@ -537,7 +537,7 @@ mod tests {
         let signature = BASE64_STANDARD.encode(hmac_sha256(&key, text.as_bytes()));
         let query = format!("{query}&sig={}", utf8_percent_encode(&signature, NON_ALPHANUMERIC));
         let verified = verify(&Query::parse(&query).unwrap(), &target, way(), known);
-        verified.map(|(rights, _)| rights).map_err(|failure| failure.code)
+        verified.map(|verified| verified.rights).map_err(|failure| failure.code)
     }
 
     #[test]

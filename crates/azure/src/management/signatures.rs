@@ -76,7 +76,7 @@ pub(super) fn of_service(management: &Management, ask: &Ask, account: &str) -> R
 
 fn target(account: &str, path: &str) -> Result<Target, Failure> {
     let path = utf8_percent_encode(path, NON_ALPHANUMERIC).to_string().replace("%2F", "/");
-    Target::parse("", &format!("/{account}{path}"), |_| false)
+    Target::parse("", &format!("/{account}{path}"))
         .map_err(|failure| Failure::bad("InvalidRequestPropertyValue", failure.message))
 }
 

@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     fn asked(method: &str, path: &str, query: &str, headers: &[(&'static str, &str)]) -> Option<Operation> {
-        let target = Target::parse("h", path, |_| true).unwrap();
+        let target = Target::parse("h", path).unwrap();
         let headers = headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
         Operation::of(&method.parse().unwrap(), &target, &Query::parse(query).unwrap(), &headers).ok()
     }
