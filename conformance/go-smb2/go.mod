@@ -2,7 +2,10 @@ module multilane/conformance/go-smb2
 
 go 1.25
 
-require github.com/cloudsoda/go-smb2 v0.0.0-20260803221621-0b399b9d036c
+require (
+	github.com/cloudsoda/go-smb2 v0.0.0-20260803221621-0b399b9d036c
+	multilane/conformance/go-load v0.0.0
+)
 
 require (
 	github.com/cloudsoda/sddl v0.0.0-20250224235906-926454e91efc // indirect
@@ -17,3 +20,5 @@ require (
 	golang.org/x/crypto v0.9.0 // indirect
 	golang.org/x/net v0.10.0 // indirect
 )
+
+replace multilane/conformance/go-load => ../go-load

@@ -9,15 +9,10 @@ package main
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
-	"log"
 	"math/rand/v2"
 	"os"
-	"strconv"
-	"sync"
-	"sync/atomic"
-	"time"
 
+	"multilane/conformance/go-load"
 	"multilane/conformance/go-smb2/dial"
 
 	"github.com/cloudsoda/go-smb2"
@@ -26,44 +21,31 @@ import (
 const unitBytes = 4096
 
 func main() {
-	mode, block, goroutines := os.Args[1], number(2), number(3)
-	seconds, length := number(4), number(5)<<20
+	mode, block, goroutines := os.Args[1], load.Number(2), load.Number(3)
+	seconds, length := load.Number(4), load.Number(5)<<20
 
 	share, done, err := dial.Share(dial.Options{})
-	check(err)
+	load.Check(err)
 	defer done()
 	file, err := share.Create("go-bench")
-	check(err)
+	load.Check(err)
 	defer file.Close()
 	prepare(file, length)
 
-	pass("begin")
-	began := time.Now()
-	deadline := began.Add(time.Duration(seconds) * time.Second)
-	var operations, wrong atomic.Int64
-	var group sync.WaitGroup
-	for index := range goroutines {
-		group.Add(1)
-		go func() {
-			defer group.Done()
-			chance := rand.New(rand.NewPCG(uint64(index), 7))
-			buffer, expected := make([]byte, block), make([]byte, block)
-			for time.Now().Before(deadline) {
-				offset := chance.IntN(length/block) * block
-				if !one(file, mode, offset, buffer, expected) {
-					wrong.Add(1)
-				}
-				operations.Add(1)
-			}
-		}()
+	workers := make([]func() bool, goroutines)
+	for index := range workers {
+		chance := rand.New(rand.NewPCG(uint64(index), 7))
+		buffer, expected := make([]byte, block), make([]byte, block)
+		workers[index] = func() bool {
+			return one(file, mode, chance.IntN(length/block)*block, buffer, expected)
+		}
 	}
-	group.Wait()
-	elapsed := time.Since(began).Seconds()
-	pass("end")
+	result := load.Run(seconds, workers)
+	var wrong int64
 	if mode == "write" {
-		wrong.Add(verify(file, length))
+		wrong = verify(file, length)
 	}
-	fmt.Printf("{\"ops\": %d, \"seconds\": %.3f, \"errors\": %d}\n", operations.Load(), elapsed, wrong.Load())
+	result.Print(wrong)
 }
 
 // one reads or writes one block; both leave the file as it was, so that every read can be checked.
@@ -82,7 +64,7 @@ func prepare(file *smb2.File, length int) {
 	for offset := 0; offset < length; offset += len(buffer) {
 		fill(buffer, offset)
 		_, err := file.WriteAt(buffer, int64(offset))
-		check(err)
+		load.Check(err)
 	}
 }
 
@@ -106,22 +88,5 @@ func fill(block []byte, offset int) {
 		for word := 8; word < unitBytes; word += 8 {
 			binary.LittleEndian.PutUint64(unit[word:], place*0x9e3779b97f4a7c15+uint64(word))
 		}
-	}
-}
-
-func pass(phase string) {
-	fmt.Println(phase)
-	_, _ = fmt.Scanln()
-}
-
-func number(index int) int {
-	value, err := strconv.Atoi(os.Args[index])
-	check(err)
-	return value
-}
-
-func check(err error) {
-	if err != nil {
-		log.Fatal(err)
 	}
 }

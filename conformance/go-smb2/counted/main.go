@@ -13,8 +13,8 @@ import (
 	"io/fs"
 	"log"
 	"os"
-	"strconv"
 
+	"multilane/conformance/go-load"
 	"multilane/conformance/go-smb2/dial"
 
 	"github.com/cloudsoda/go-smb2"
@@ -23,53 +23,41 @@ import (
 const fileBytes = 100_000
 
 func main() {
-	sessions, files, reconnects := number(1), number(2), number(3)
+	sessions, files, reconnects := load.Number(1), load.Number(2), load.Number(3)
 	for session := 0; session < sessions; session++ {
 		share, done, err := dial.Share(dial.Options{RequireSigning: session%2 == 0})
-		check(err)
+		load.Check(err)
 		defer done()
 		work(share, session, files)
 	}
 	for range reconnects {
 		share, done, err := dial.Share(dial.Options{RequireSigning: true})
-		check(err)
+		load.Check(err)
 		_, err = share.ReadFile("kept-0")
-		check(err)
+		load.Check(err)
 		done()
 	}
 	fmt.Println("done")
 	_, err := bufio.NewReader(os.Stdin).ReadString('\n')
-	check(err)
+	load.Check(err)
 }
 
 func work(share *smb2.Share, session, files int) {
 	data := make([]byte, fileBytes)
-	check(share.WriteFile(fmt.Sprintf("kept-%d", session), data[:session+1], 0o644))
+	load.Check(share.WriteFile(fmt.Sprintf("kept-%d", session), data[:session+1], 0o644))
 	for file := 0; file < files; file++ {
 		name := fmt.Sprintf("file-%d-%d", session, file)
-		check(share.WriteFile(name, data[:file*1000%fileBytes], 0o644))
+		load.Check(share.WriteFile(name, data[:file*1000%fileBytes], 0o644))
 		read, err := share.ReadFile(name)
-		check(err)
+		load.Check(err)
 		if len(read) != file*1000%fileBytes {
 			log.Fatalf("%s has %d bytes", name, len(read))
 		}
-		check(share.Remove(name))
+		load.Check(share.Remove(name))
 	}
 	if _, err := share.Stat("missing"); !errors.Is(err, fs.ErrNotExist) {
 		log.Fatalf("missing: %v", err)
 	}
 	_, err := share.ReadDir("")
-	check(err)
-}
-
-func number(position int) int {
-	value, err := strconv.Atoi(os.Args[position])
-	check(err)
-	return value
-}
-
-func check(err error) {
-	if err != nil {
-		log.Fatal(err)
-	}
+	load.Check(err)
 }

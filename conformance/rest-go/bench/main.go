@@ -1,6 +1,6 @@
 // Downloads one file of a share over and over in ranges, and compares every byte with the file on the disk.
 //
-//	bench CLIENT NAME BLOCK WORKERS SECONDS
+//	bench CLIENT NAME BLOCK GOROUTINES SECONDS
 //
 // CLIENT is azfile, Microsoft's module as it is published, or plain, which is net/http and a signature. Says "begin" and "end" and waits for a line on
 // standard input at both, so that the caller can look at the server's clock; then prints one JSON object.
@@ -14,15 +14,14 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
-	"log"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"multilane/conformance/go-load"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azfile/file"
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azfile/service"
@@ -37,39 +36,29 @@ var (
 type read func(offset int64, block []byte) error
 
 func main() {
-	name, block, workers, seconds := os.Args[2], number(3), number(4), number(5)
+	name, block, goroutines, seconds := os.Args[2], load.Number(3), load.Number(4), load.Number(5)
 	expected, err := os.ReadFile(filepath.Join(os.Getenv("LOCAL_FOLDER"), name))
-	check(err)
+	load.Check(err)
 	blocks := len(expected) / block
 	client := map[string]func(string) (read, error){"azfile": azfile, "plain": plain}[os.Args[1]]
 
-	readers := make([]read, workers)
+	readers := make([]read, goroutines)
 	for index := range readers {
 		readers[index], err = client(name)
-		check(err)
-		check(readers[index](0, make([]byte, block)))
+		load.Check(err)
+		load.Check(readers[index](0, make([]byte, block)))
 	}
-	pass("begin")
-	began := time.Now()
-	deadline := began.Add(time.Duration(seconds) * time.Second)
-	var next, operations, wrong atomic.Int64
-	var group sync.WaitGroup
-	for _, one := range readers {
-		group.Go(func() {
-			buffer := make([]byte, block)
-			for time.Now().Before(deadline) {
-				offset := int(next.Add(1)-1) % blocks * block
-				if err := one(int64(offset), buffer); err != nil || !bytes.Equal(buffer, expected[offset:offset+block]) {
-					wrong.Add(1)
-				}
-				operations.Add(1)
-			}
-		})
+	var next atomic.Int64
+	workers := make([]func() bool, goroutines)
+	for index, one := range readers {
+		buffer := make([]byte, block)
+		workers[index] = func() bool {
+			offset := int(next.Add(1)-1) % blocks * block
+			err := one(int64(offset), buffer)
+			return err == nil && bytes.Equal(buffer, expected[offset:offset+block])
+		}
 	}
-	group.Wait()
-	elapsed := time.Since(began).Seconds()
-	pass("end")
-	fmt.Printf("{\"ops\": %d, \"seconds\": %.3f, \"errors\": %d}\n", operations.Load(), elapsed, wrong.Load())
+	load.Run(seconds, workers).Print(0)
 }
 
 func azfile(name string) (read, error) {
@@ -125,21 +114,4 @@ func plain(name string) (read, error) {
 		_, err = io.ReadFull(answer.Body, block)
 		return err
 	}, nil
-}
-
-func pass(phase string) {
-	fmt.Println(phase)
-	_, _ = fmt.Scanln()
-}
-
-func number(index int) int {
-	value, err := strconv.Atoi(os.Args[index])
-	check(err)
-	return value
-}
-
-func check(err error) {
-	if err != nil {
-		log.Fatal(err)
-	}
 }

@@ -1,0 +1,3 @@
+module multilane/conformance/go-load
+
+go 1.25
