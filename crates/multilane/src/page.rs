@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use control::{DataFolder, Error};
+use control::{DataFolder, Error, is_for_machine};
 use jiff::Timestamp;
 use tracing::info;
 use web::{Page, PageAt, PageSource};
@@ -38,7 +38,7 @@ pub(crate) fn place(text: &str) -> Result<PageAt, Error> {
         return Ok(PageAt::Loopback(port));
     }
     let place = exposition::place_of(text, "for the page", examples)?;
-    if Page::is_for_machine(place) {
+    if is_for_machine(place) {
         return Ok(PageAt::Address(place));
     }
     Err(Error::argument(

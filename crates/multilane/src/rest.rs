@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use azure::{Certificate, Listening, NoCertificate, Rest, Source};
-use control::{Catalog, DEVELOPMENT_KEY, DataFolder, Error, KnownCatalog, Operations, Seen, see};
+use control::{Catalog, DEVELOPMENT_KEY, DataFolder, Error, KnownCatalog, Operations, Seen, is_for_machine, see};
 use serde::Serialize;
 use tracing::{info, warn};
 
@@ -81,8 +81,7 @@ pub(crate) fn listen(
 ) -> Result<Option<Endpoint>, Error> {
     let of_development = || arguments.dev.then(|| SocketAddr::from((Ipv4Addr::LOCALHOST, PORT_NUMBER)));
     let Some(address) = arguments.rest.or_else(of_development) else { return Ok(None) };
-    let is_for_machine = address.ip().to_canonical().is_loopback();
-    if let Some(account) = published.filter(|_| !is_for_machine) {
+    if let Some(account) = published.filter(|_| !is_for_machine(address)) {
         return Err(Error::argument(
             format!("the REST interface cannot be had at {address}: everybody knows the key of the account {account}"),
             "use a port of this machine, such as --rest 10004",
@@ -97,7 +96,7 @@ pub(crate) fn listen(
 
 /// Refuses a place that other machines reach where nothing is encrypted.
 pub(crate) fn check_place(address: SocketAddr, encrypts: bool) -> Result<(), Error> {
-    if encrypts || address.ip().to_canonical().is_loopback() {
+    if encrypts || is_for_machine(address) {
         return Ok(());
     }
     Err(Error::argument(

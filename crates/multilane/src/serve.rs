@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use control::{
     AdminSocket, Catalog, Control, DataFolder, Error, Facts, Operations, Overrides, Reloader,
-    account_with_published_key, development_start, first_start, reload,
+    account_with_published_key, development_start, first_start, is_for_machine, reload,
 };
 use insight::audit::AuditLog;
 use jiff::Timestamp;
@@ -253,7 +253,7 @@ impl Sockets {
         let passed = self.passed.iter().map(TcpListener::local_addr).collect::<io::Result<Vec<_>>>();
         let passed = passed.map_err(|cause| unable("ask where the service manager listens", &cause))?;
         let all: Vec<_> = passed.into_iter().chain(self.listen.iter().copied()).collect();
-        match all.iter().find(|address| !address.ip().to_canonical().is_loopback()) {
+        match all.iter().find(|address| !is_for_machine(**address)) {
             None if !all.is_empty() => Ok(()),
             other => Err(Error::argument(
                 format!(

@@ -36,8 +36,7 @@ impl Metrics {
     pub fn listen(address: SocketAddr) -> io::Result<Self> {
         let stages = Stages::default();
         let listening = Listening::on(address).map_err(|failed| failed.cause)?;
-        let for_machine = listening.address().ip().to_canonical().is_loopback();
-        let audience = if for_machine { Audience::Machine } else { Audience::Network };
+        let audience = if control::is_for_machine(listening.address()) { Audience::Machine } else { Audience::Network };
         let pages = Pages::of(metrics::pages(&stages, audience)?);
         let server = Server::start("metrics-http", listening, pages, not_accepted)?;
         Ok(Metrics { stages, server })

@@ -1,10 +1,8 @@
 //! Whom a request names. By plain HTTP this machine alone is served, and a browser here must not be made to ask it for somebody else: a page from
 //! elsewhere may have its own name lead to a loopback address (DNS rebinding), and knows the key of an account for development.
 
-use std::net::IpAddr;
-
+use control::LoopbackName;
 use hyper::header::{AUTHORIZATION, HOST, TRANSFER_ENCODING};
-use hyper::http::uri::Authority;
 use hyper::{Request, Version};
 
 use crate::failure::{Code, Failure};
@@ -26,25 +24,13 @@ pub(super) fn of<B>(request: &Request<B>, is_secure: bool) -> Result<String, Fai
     match hosts[..] {
         [host] => {
             let host = host.to_str().map_err(|_| Failure::header("Host", "a name or an address"))?;
-            if is_secure || is_of_this_machine(host) {
+            if is_secure || LoopbackName::of(host).is_some() {
                 return Ok(host.to_owned());
             }
             Err(Failure::header("Host", "localhost, a name below it, or a loopback address"))
         }
         [] if request.version() == Version::HTTP_10 => Ok(String::new()),
         _ => Err(Failure::header("Host", "one name or address")),
-    }
-}
-
-/// True for loopback addresses and for names that lead nowhere else (RFC 6761 section 6.3).
-fn is_of_this_machine(host: &str) -> bool {
-    let Ok(authority) = host.parse::<Authority>() else { return false };
-    let name = authority.host();
-    let address = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(name);
-    let named = name.to_ascii_lowercase();
-    match address.parse::<IpAddr>() {
-        Ok(address) => address.to_canonical().is_loopback(),
-        Err(_) => !host.contains('@') && (named == "localhost" || named.ends_with(".localhost")),
     }
 }
 
@@ -69,6 +55,8 @@ mod tests {
             "192.0.2.1",
             "localhost@evil.example",
             "evil.example@localhost",
+            "evil.example@127.0.0.1",
+            "localhost:evil",
             "",
         ] {
             assert_eq!(named(&[host], false), Err(Code::InvalidHeaderValue), "{host}");

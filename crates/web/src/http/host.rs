@@ -1,30 +1,17 @@
 //! Where a server listens for this machine alone, a browser here must not be made to ask it for somebody else: a page from elsewhere may have its own
 //! name lead to a loopback address (DNS rebinding), and then names itself in what it asks.
 
-use std::net::IpAddr;
-
 use axum::extract::Request;
 use axum::http::header::HOST;
-use axum::http::uri::Authority;
+use control::LoopbackName;
 
 /// True where the request names this machine as a loopback address, or nobody, as old programs do and no browser does.
 pub(crate) fn is_local(request: &Request) -> bool {
-    let named = request.headers().get_all(HOST).iter().map(|host| host.to_str().ok()?.parse().ok());
-    let target = request.uri().authority().cloned().map(Some);
-    named.chain(target).all(|authority: Option<Authority>| authority.is_some_and(is_loopback))
-}
-
-fn is_loopback(authority: Authority) -> bool {
-    let host = authority.host();
-    let port = authority.as_str().strip_prefix(host).map(|rest| rest.strip_prefix(':').unwrap_or(rest));
-    if port.is_none_or(|port| !port.bytes().all(|byte| byte.is_ascii_digit())) {
-        return false;
-    }
-    let address = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
-    match address.parse::<IpAddr>() {
-        Ok(address) => address.to_canonical().is_loopback(),
-        Err(_) => host.eq_ignore_ascii_case("localhost"),
-    }
+    let named = request.headers().get_all(HOST).iter().map(|host| host.to_str().ok());
+    let target = request.uri().authority().map(|authority| Some(authority.as_str()));
+    named
+        .chain(target)
+        .all(|host| matches!(host.and_then(LoopbackName::of), Some(LoopbackName::Address | LoopbackName::Localhost)))
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
-use control::KnownCatalog;
+use control::{KnownCatalog, is_for_machine};
 use parking_lot::Mutex;
 use tracing::warn;
 
@@ -70,7 +70,7 @@ impl Page {
     pub fn listen(place: PageAt) -> Result<Self, NotListening> {
         let listening = match place {
             PageAt::Loopback(port) => Listening::on_loopback(port)?,
-            PageAt::Address(address) if Page::is_for_machine(address) => Listening::on(address)?,
+            PageAt::Address(address) if is_for_machine(address) => Listening::on(address)?,
             PageAt::Address(address) => {
                 let cause = io::Error::new(ErrorKind::InvalidInput, "the page is for this machine alone");
                 return Err(NotListening { address, cause });
@@ -81,11 +81,6 @@ impl Page {
         let server = Server::start("page-http", listening, pages, not_accepted);
         let server = server.map_err(|cause| NotListening { address, cause })?;
         Ok(Page { served, server })
-    }
-
-    /// True where nobody but programs of this machine can connect.
-    pub fn is_for_machine(address: SocketAddr) -> bool {
-        address.ip().to_canonical().is_loopback()
     }
 
     /// Where it listens: that which people are told is the first.
