@@ -4,11 +4,14 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use azure::{Certificate, Listening, NoCertificate, Rest, Source};
-use control::{Catalog, DEVELOPMENT_KEY, DataFolder, Error, KnownCatalog, Operations, Seen, is_for_machine, see};
+use clap::Subcommand;
+use control::{
+    AccountName, Catalog, DEVELOPMENT_KEY, DataFolder, Error, KnownCatalog, Operations, Seen, is_for_machine, see,
+};
 use serde::Serialize;
 use tracing::{info, warn};
 
-use crate::arguments::{RestCommand, Serve};
+use crate::arguments::Serve;
 use crate::exposition::place_of;
 use crate::listening::not_listening;
 use crate::output::Output;
@@ -205,6 +208,19 @@ impl Connection {
         );
         Connection { account: account.to_owned(), endpoint, connection_string }
     }
+}
+
+/// What `multilane rest` does.
+#[derive(Debug, Subcommand)]
+pub(crate) enum RestCommand {
+    /// Print what the service's clients are told an account by, with its first key
+    #[command(
+        after_help = "Examples:\n  multilane rest connection-string\n  az storage share list --connection-string \"$(multilane rest connection-string local)\""
+    )]
+    ConnectionString {
+        /// The account [default: the one there is]
+        account: Option<AccountName>,
+    },
 }
 
 /// `multilane rest`.
