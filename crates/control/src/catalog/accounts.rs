@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use server::admin::Multichannel;
 
 use super::keys::Keys;
-use super::settings::wrong_in;
+use super::wrong::wrong_in;
 use super::{Catalog, features, no_account, principals, room_for_one};
 use crate::file_service::check_days;
 use crate::sku::billing;

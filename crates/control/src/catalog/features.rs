@@ -3,7 +3,8 @@
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::settings::{put, value, wrong};
+use super::settings::{put, value};
+use super::wrong::wrong;
 use super::{Catalog, time};
 use crate::{Error, Feature, Features, Region, Regions};
 

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use super::deleted::refuse_of_other;
-use super::settings::wrong_in;
+use super::wrong::wrong_in;
 use super::{Catalog, no_account, shares};
 use crate::{AccountName, AzureShare, Error, FileService, Reason, ShareName};
 

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use super::settings::fill_random;
+use super::random::fill_random;
 use crate::{Error, ShareName};
 
 /// Where they are, in the data folder.

@@ -5,7 +5,8 @@ use std::num::NonZeroU32;
 use rusqlite::{Connection, OptionalExtension, params};
 use secure::{PasswordHash, Token};
 
-use super::settings::{fill_random, wrong_in};
+use super::random::fill_random;
+use super::wrong::wrong_in;
 use super::{Catalog, room_for_one};
 use crate::{Error, Role, UserName};
 

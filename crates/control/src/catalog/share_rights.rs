@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use server::admin::{ShareRight, ShareRights};
 
 use super::principals::{self, Kind};
-use super::settings::wrong_in;
+use super::wrong::wrong_in;
 use super::{Catalog, groups, share_rows, shares};
 use crate::{Error, ShareName, User, UserName};
 

@@ -7,7 +7,7 @@ use rusqlite::{Connection, Row, Transaction, named_params, params};
 use server::admin::HostsAllowed;
 use store::UnixOwner;
 
-use super::settings::wrong_in;
+use super::wrong::wrong_in;
 use super::{DeletedShare, Modes, ShareRecord, Source, data_place, time};
 use crate::provisioning::ProvisionedSum;
 use crate::{Error, Increases, ProvisionModel, Provisioned, ShareLimits, ShareName, belief};
