@@ -2,16 +2,13 @@
 
 use std::sync::Arc;
 
-use arc_swap::ArcSwapOption;
-use parking_lot::Mutex;
-use secure::ntlm::{Credentials, NtHash};
 use secure::seal::Cipher;
 use secure::sign::SigningAlgorithm;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
 use wire::command::echo::EchoRequest;
 use wire::command::logoff::LogoffRequest;
 use wire::fscc::ioctl::Interface;
-use wire::ids::{Command, FileId, Guid};
+use wire::ids::{Command, FileId};
 use wire::rpc::srvsvc::ListedShare;
 use wire::status::Status;
 
@@ -19,31 +16,16 @@ use crate::breaks;
 use crate::channel::Counters;
 use crate::command::ioctl;
 use crate::error::Error;
-use crate::handshake::random_bytes;
 use crate::keeper;
 use crate::network::Network;
 use crate::pairing::Pair;
 use crate::perform::Ask;
 use crate::reconnect;
-use crate::send_load::SendLoad;
 use crate::settings::{Channels, Settings};
 use crate::share_list;
-use crate::shared::{Phase, Shared, State};
-use crate::spread::Spread;
+use crate::shared::Shared;
+use crate::target::Target;
 use crate::tree::Tree;
-
-/// The server, and who signs in.
-#[derive(Clone)]
-pub struct Target {
-    /// The server's name or address.
-    pub host: String,
-    /// Its port.
-    pub port: u16,
-    /// The user, perhaps as `DOMAIN\user`.
-    pub user: String,
-    /// The password.
-    pub password: String,
-}
 
 /// A session, and what goes on in its name. Clones are the same session; the last one to go ends it.
 #[derive(Clone)]
@@ -87,31 +69,7 @@ impl Session {
     /// Signs in. Must be called within a tokio runtime, where the session's tasks go on.
     pub async fn connect(target: &Target, settings: Settings, network: Arc<dyn Network>) -> Result<Session, Error> {
         let (unsolicited, breaks) = mpsc::unbounded_channel();
-        let shared = Arc::new(Shared {
-            settings,
-            host: target.host.clone(),
-            port: target.port,
-            credentials: credentials(target),
-            network,
-            client_guid: Guid(random_bytes()?),
-            state: Mutex::new(State {
-                phase: Phase::Reconnecting,
-                identity: None,
-                channels: Vec::new(),
-                sequence: 0,
-                trees: Vec::new(),
-                opens: Vec::new(),
-                losses: 0,
-                is_closing: false,
-            }),
-            ways: ArcSwapOption::empty(),
-            changed: Notify::new(),
-            call: Notify::new(),
-            paths: Mutex::default(),
-            unsolicited,
-            send_load: Arc::new(SendLoad::here()),
-            spread: Spread::default(),
-        });
+        let shared = Arc::new(Shared::of(target, settings, network, unsolicited)?);
         reconnect::establish(&shared).await?;
         tokio::spawn(keeper::keep(Arc::downgrade(&shared)));
         tokio::spawn(breaks::answer(Arc::downgrade(&shared), breaks));
@@ -190,16 +148,5 @@ impl Session {
         let answer = self.shared.perform_once(&ask).await;
         self.shared.finish(Error::Lost("the session was closed"));
         answer.map(|_| ())
-    }
-}
-
-/// `DOMAIN\user` names a domain; a name without one is the server's.
-fn credentials(target: &Target) -> Credentials {
-    let (domain, user) = target.user.split_once('\\').unwrap_or(("", &target.user));
-    Credentials {
-        domain: domain.to_owned(),
-        user: user.to_owned(),
-        workstation: String::new(),
-        nt_hash: NtHash::from_password(&target.password),
     }
 }

@@ -10,7 +10,7 @@ use wire::ids::Guid;
 
 use crate::channel::Channel;
 use crate::error::Error;
-use crate::handshake::Identity;
+use crate::handshake::{Identity, random_bytes};
 use crate::message::Answer;
 use crate::network::Network;
 use crate::open_state::OpenState;
@@ -18,6 +18,7 @@ use crate::paths::Paths;
 use crate::send_load::SendLoad;
 use crate::settings::Settings;
 use crate::spread::Spread;
+use crate::target::Target;
 use crate::tree_state::TreeState;
 use crate::ways::Ways;
 
@@ -70,6 +71,40 @@ pub(crate) enum Phase {
 }
 
 impl Shared {
+    /// That of a session which is not connected yet. What the server says by itself is given to `unsolicited`.
+    pub(crate) fn of(
+        target: &Target,
+        settings: Settings,
+        network: Arc<dyn Network>,
+        unsolicited: mpsc::UnboundedSender<Answer>,
+    ) -> Result<Self, Error> {
+        Ok(Shared {
+            settings,
+            host: target.host.clone(),
+            port: target.port,
+            credentials: target.credentials(),
+            network,
+            client_guid: Guid(random_bytes()?),
+            state: Mutex::new(State {
+                phase: Phase::Reconnecting,
+                identity: None,
+                channels: Vec::new(),
+                sequence: 0,
+                trees: Vec::new(),
+                opens: Vec::new(),
+                losses: 0,
+                is_closing: false,
+            }),
+            ways: ArcSwapOption::empty(),
+            changed: Notify::new(),
+            call: Notify::new(),
+            paths: Mutex::default(),
+            unsolicited,
+            send_load: Arc::new(SendLoad::here()),
+            spread: Spread::default(),
+        })
+    }
+
     /// Tells those who wait for a channel that something changed.
     pub(crate) fn notify(&self) {
         self.changed.notify_waiters();
