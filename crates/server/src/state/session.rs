@@ -1,23 +1,25 @@
-//! A session: one signed-in client, whatever connections it uses (MS-SMB2 3.3.1.8), and its channels (3.3.1.14).
+//! A session: one signed-in client, whatever connections it uses (MS-SMB2 3.3.1.8), and its channels.
 
-use std::cell::RefCell;
+mod channel;
+mod opens;
+
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::ops::Bound;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use secure::Role;
 use secure::kdf::SessionKeys;
-use secure::seal::{Cipher, Nonce, NonceRange, NonceSpace, Opener, Sealer};
+use secure::seal::{Cipher, NonceSpace, Opener, Sealer};
 use secure::sign::{SigningAlgorithm, SigningKey};
 use wire::ids::{Dialect, Guid, MessageId, SessionId, TreeId};
 use wire::status::Status;
 
+pub(crate) use self::channel::{Activity, Channel, ChannelFacts, Cover, Signature};
+use self::opens::Opens;
 use crate::resource::budget::Budget;
 use crate::resource::budgets::{Held, UserBudgets};
 use crate::resource::by_id::ById;
@@ -25,14 +27,12 @@ use crate::resource::pool::{Device, QueueKey};
 use crate::state::apple::AppleTerms;
 use crate::state::associations::Associations;
 use crate::state::configuration::Configuration;
-use crate::state::counters::{Answered, ChannelCounters};
-use crate::state::mailbox::{Mailbox, Notification};
+use crate::state::mailbox::Notification;
 use crate::state::open::{OPENS_MAX, Open};
 use crate::state::open_id::OpenId;
 use crate::state::placement::Placement;
 use crate::state::replayed::Replayed;
 use crate::state::session_link::{SessionLink, SessionState};
-use crate::state::together::Together;
 use crate::state::tree::Tree;
 use crate::state::user::User;
 use crate::state::walk::OpenPlace;
@@ -94,34 +94,6 @@ struct HeldTree {
     _held: Held,
 }
 
-/// Session.OpenTable.
-#[derive(Default)]
-struct Opens {
-    by_id: ById<OpenId, Arc<Open>>,
-    /// Found by their tree, so that who disconnects one does not go through those of the others.
-    by_tree: BTreeSet<(TreeId, OpenId)>,
-}
-
-impl Opens {
-    fn insert(&mut self, open: Arc<Open>) {
-        self.by_tree.insert((open.tree.id, open.id));
-        self.by_id.insert(open.id, open);
-    }
-
-    fn remove(&mut self, id: OpenId) -> Option<Arc<Open>> {
-        let open = self.by_id.remove(&id)?;
-        self.by_tree.remove(&(open.tree.id, id));
-        Some(open)
-    }
-
-    /// Those of a tree, in the order in which they were made.
-    fn take_of(&mut self, tree: TreeId) -> Vec<Arc<Open>> {
-        let of_tree = (tree, OpenId(0))..=(tree, OpenId(u64::MAX));
-        let ids: Vec<OpenId> = self.by_tree.range(of_tree).map(|(_, id)| *id).collect();
-        ids.into_iter().filter_map(|id| self.remove(id)).collect()
-    }
-}
-
 /// Session.ChannelList.
 #[derive(Default)]
 struct Channels {
@@ -136,72 +108,6 @@ struct SealingKeys {
     sealer: Sealer,
     opener: Opener,
     nonces: NonceSpace,
-}
-
-/// What is known of a channel outside its shard.
-pub(crate) struct ChannelFacts {
-    pub(crate) connection: u64,
-    pub(crate) peer: String,
-    /// The client's address, where it has one.
-    pub(crate) host: Option<IpAddr>,
-    pub(crate) local: String,
-    pub(crate) shard: AtomicUsize,
-    pub(crate) signing: SigningAlgorithm,
-    /// When the connection was accepted, and what it did since.
-    pub(crate) accepted: Instant,
-    pub(crate) activity: Arc<Activity>,
-    /// When it became a channel.
-    pub(crate) since: Instant,
-    pub(crate) mailbox: Arc<Mailbox>,
-}
-
-/// What a connection is doing, as others see it.
-#[derive(Default)]
-pub(crate) struct Activity {
-    /// Seconds from when it was accepted to the last time something came in.
-    pub(crate) seconds: AtomicU64,
-    /// Requests that wait for something.
-    pub(crate) outstanding: AtomicUsize,
-    /// The most requests that there were at once, lately.
-    pub(crate) together: Together,
-}
-
-/// A session as one connection has it: the channel's own signing key, and its own nonces.
-pub(crate) struct Channel {
-    pub(crate) session: Arc<Session>,
-    signing_key: Arc<SigningKey>,
-    pub(crate) facts: Arc<ChannelFacts>,
-    nonces: RefCell<NonceRange>,
-    /// What is done on it; nothing is on one that its session does not count.
-    counters: Option<ChannelCounters>,
-}
-
-/// What signs messages to the client, and verifies those of the client. Any thread may have it done.
-pub(crate) struct Signature(Arc<SigningKey>);
-
-impl Signature {
-    /// Signs one message in place; its SIGNED flag is set already.
-    pub(crate) fn sign(&self, message: &mut [u8]) {
-        self.0.sign(message, Role::Server);
-    }
-
-    /// True where a message of the client is signed so.
-    #[must_use]
-    pub(crate) fn verify(&self, message: &mut [u8]) -> bool {
-        self.0.verify(message, Role::Client)
-    }
-}
-
-/// What seals one frame to the client: the session's key, and a nonce that nothing else is sealed with. Any thread may have it done.
-pub(crate) struct Cover(Arc<Session>, Nonce);
-
-impl Cover {
-    /// Seals a frame in place: 52 bytes of room and the messages. False where that could not be done.
-    #[must_use]
-    pub(crate) fn seal(self, frame: &mut [u8]) -> bool {
-        let Cover(session, nonce) = self;
-        session.sealing.as_ref().is_some_and(|sealing| sealing.sealer.seal(frame, session.id, nonce).is_ok())
-    }
 }
 
 /// How a session is set up.
@@ -541,79 +447,5 @@ impl Session {
         let mut taken: Vec<_> = std::mem::take(&mut *self.opens.lock()).by_id.into_values().collect();
         taken.sort_unstable_by_key(|open| open.id);
         taken
-    }
-}
-
-impl ChannelFacts {
-    /// The shard it is on, or on its way to.
-    pub(crate) fn shard(&self) -> usize {
-        self.shard.load(Ordering::Relaxed)
-    }
-
-    /// Moves it to another.
-    pub(crate) fn set_shard(&self, shard: usize) {
-        self.shard.store(shard, Ordering::Relaxed);
-    }
-
-    /// Seconds since something came in.
-    pub(crate) fn idle_seconds(&self) -> u64 {
-        self.accepted.elapsed().as_secs().saturating_sub(self.activity.seconds.load(Ordering::Relaxed))
-    }
-}
-
-impl Channel {
-    /// The session's half on one connection's shard.
-    fn new(session: &Arc<Session>, signing_key: SigningKey, facts: Arc<ChannelFacts>) -> Self {
-        let (session, signing_key) = (Arc::clone(session), Arc::new(signing_key));
-        Channel { session, signing_key, facts, nonces: RefCell::new(NonceRange::empty()), counters: None }
-    }
-
-    /// One that the session does not count, with Session.SigningKey.
-    pub(crate) fn unlisted(session: &Arc<Session>, facts: ChannelFacts) -> Self {
-        Channel::new(session, session.keys.signing_key(session.signing), facts.into())
-    }
-
-    /// What signs messages of this channel.
-    pub(crate) fn signature(&self) -> Signature {
-        Signature(Arc::clone(&self.signing_key))
-    }
-
-    /// What seals the next frame; `None` where the session cannot seal, or has no nonce left.
-    pub(crate) fn cover(&self) -> Option<Cover> {
-        let sealing = self.session.sealing.as_ref()?;
-        let nonce = self.nonces.borrow_mut().draw(&sealing.nonces).ok()?;
-        Some(Cover(Arc::clone(&self.session), nonce))
-    }
-
-    /// Seals a frame in place: 52 bytes of room and the messages (MS-SMB2 3.3.4.1.4). False where the session cannot seal, or has no nonce left.
-    #[must_use]
-    pub(crate) fn seal(&self, frame: &mut [u8]) -> bool {
-        let Some(sealing) = &self.session.sealing else { return false };
-        let Ok(nonce) = self.nonces.borrow_mut().draw(&sealing.nonces) else { return false };
-        sealing.sealer.seal(frame, self.session.id, nonce).is_ok()
-    }
-
-    /// The same, which counts what is done on it by `counters`.
-    pub(crate) fn counted_by(self, counters: ChannelCounters) -> Self {
-        Channel { counters: Some(counters), ..self }
-    }
-
-    /// Counts requests to the share of a tree connect, or to none.
-    pub(crate) fn count(&self, tree: Option<&Tree>, answered: &Answered) {
-        if let Some(counters) = &self.counters {
-            let authentication = self.session.user.load().authentication();
-            counters.count((tree.map(|tree| &tree.share), authentication), answered);
-        }
-    }
-
-    /// Signs one message in place; its SIGNED flag is set already.
-    pub(crate) fn sign(&self, message: &mut [u8]) {
-        self.signing_key.sign(message, Role::Server);
-    }
-
-    /// Verifies one message's signature.
-    #[must_use]
-    pub(crate) fn verify(&self, message: &mut [u8]) -> bool {
-        self.signing_key.verify(message, Role::Client)
     }
 }
