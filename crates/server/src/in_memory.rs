@@ -135,16 +135,6 @@ impl Transport for FarEnd {
     fn set_patience(&mut self, patience: Option<Duration>) {
         self.patience.send_replace(patience);
     }
-
-    fn unacknowledged(&self) -> Option<u64> {
-        None
-    }
-
-    fn has_hung_up(&self) -> bool {
-        false
-    }
-
-    fn give_up(&mut self) {}
 }
 
 /// The bytes of a persistent open's record, read with whatever checksum they have and written again; `None` where they are malformed.

@@ -235,15 +235,9 @@ mod tests {
             Poll::Pending
         }
 
-        fn set_patience(&mut self, _: Option<Duration>) {}
-
         fn unacknowledged(&self) -> Option<u64> {
             self.asked.set(self.asked.get() + 1);
             self.unacknowledged
-        }
-
-        fn has_hung_up(&self) -> bool {
-            false
         }
 
         fn give_up(&mut self) {

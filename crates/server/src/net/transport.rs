@@ -44,17 +44,23 @@ pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin {
         length: usize,
     ) -> Poll<io::Result<usize>>;
 
+    // Of what follows a stream in memory has nothing: it loses no bytes, and its peer is told by its end.
+
     /// How long sent bytes may stay unacknowledged before the stream breaks; `None` for as long as usual.
-    fn set_patience(&mut self, patience: Option<Duration>);
+    fn set_patience(&mut self, _patience: Option<Duration>) {}
 
     /// Bytes that were sent and are not acknowledged; `None` where the stream does not tell.
-    fn unacknowledged(&self) -> Option<u64>;
+    fn unacknowledged(&self) -> Option<u64> {
+        None
+    }
 
     /// True where the peer sends nothing more, whatever of what it has sent is still to be received.
-    fn has_hung_up(&self) -> bool;
+    fn has_hung_up(&self) -> bool {
+        false
+    }
 
     /// Has the peer told, when the stream is dropped, that nothing more comes and nothing is taken: what is unsent is forgotten.
-    fn give_up(&mut self);
+    fn give_up(&mut self) {}
 }
 
 impl Transport for TcpStream {
@@ -139,18 +145,6 @@ impl Transport for tokio::io::DuplexStream {
         let count = node.read_at(&mut bytes, offset).map_err(|error| io::Error::other(format!("{error:?}")))?;
         if count == 0 { Poll::Ready(Ok(0)) } else { Pin::new(self).poll_write(task, &bytes[..count]) }
     }
-
-    fn set_patience(&mut self, _patience: Option<Duration>) {}
-
-    fn unacknowledged(&self) -> Option<u64> {
-        None
-    }
-
-    fn has_hung_up(&self) -> bool {
-        false
-    }
-
-    fn give_up(&mut self) {}
 }
 
 #[cfg(test)]

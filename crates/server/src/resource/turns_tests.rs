@@ -6,7 +6,6 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
 use secure::Role;
 use secure::sign::SigningAlgorithm;
@@ -94,18 +93,6 @@ impl Transport for Endless {
     fn poll_send_file(&mut self, _: &mut Context<'_>, _: &dyn Node, _: u64, _: usize) -> Poll<io::Result<usize>> {
         Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
     }
-
-    fn set_patience(&mut self, _patience: Option<Duration>) {}
-
-    fn unacknowledged(&self) -> Option<u64> {
-        None
-    }
-
-    fn has_hung_up(&self) -> bool {
-        false
-    }
-
-    fn give_up(&mut self) {}
 }
 
 /// A client that always asks for more.

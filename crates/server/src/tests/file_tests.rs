@@ -5,7 +5,6 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use store::{DirectoryStore, Node, Store};
 use tempfile::TempDir;
@@ -195,18 +194,6 @@ impl Transport for BadDisk {
     ) -> Poll<io::Result<usize>> {
         Poll::Ready(Err(rustix::io::Errno::IO.into()))
     }
-
-    fn set_patience(&mut self, _patience: Option<Duration>) {}
-
-    fn unacknowledged(&self) -> Option<u64> {
-        None
-    }
-
-    fn has_hung_up(&self) -> bool {
-        false
-    }
-
-    fn give_up(&mut self) {}
 }
 
 #[tokio::test]
