@@ -32,6 +32,7 @@ use crate::state::descriptors::{At, Descriptor, Reading};
 use crate::state::restore::restore;
 use crate::state::shared::Shared;
 use crate::tests::interrupted::{Call, Interrupted};
+use crate::tests::lines::Lines;
 use crate::tests::testing::{OTHER_USER, Peer, Terms, USER, server_with};
 
 /// The holder of the account's key; its password is that of the users.
@@ -369,32 +370,6 @@ async fn a_descriptor_that_is_damaged_grants_nothing_to_users() {
     LocalSet::new().run_until(test).await;
 }
 
-/// Counts what is said in the log.
-#[derive(Clone, Default)]
-struct Lines(Arc<std::sync::atomic::AtomicUsize>);
-
-impl tracing::Subscriber for Lines {
-    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
-        *metadata.level() <= tracing::Level::WARN
-    }
-
-    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
-        tracing::span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
-
-    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
-
-    fn event(&self, _: &tracing::Event<'_>) {
-        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    }
-
-    fn enter(&self, _: &tracing::span::Id) {}
-
-    fn exit(&self, _: &tracing::span::Id) {}
-}
-
 #[test]
 fn a_descriptor_that_cannot_be_used_is_told_of_once_a_file() {
     let (server, store) = realm();
@@ -412,7 +387,7 @@ fn a_descriptor_that_cannot_be_used_is_told_of_once_a_file() {
             );
         }
     });
-    assert_eq!(lines.0.load(std::sync::atomic::Ordering::Relaxed), 2);
+    assert_eq!(lines.of("descriptor_unusable").len(), 2);
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! What is logged, for tests.
 
-use std::fmt::{Debug, Write};
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -9,23 +9,35 @@ use tracing::{Event, Metadata, Subscriber, span};
 
 /// The events from the level `info` on, each as its name and its fields.
 #[derive(Clone, Default)]
-pub(crate) struct Lines(Arc<Mutex<Vec<(String, String)>>>);
+pub(crate) struct Lines(Arc<Mutex<Vec<(String, Fields)>>>);
 
 impl Lines {
     /// The fields of each event of that name.
     pub(crate) fn of(&self, name: &str) -> Vec<String> {
-        self.0.lock().iter().filter(|(known, _)| known == name).map(|(_, fields)| fields.clone()).collect()
+        self.0.lock().iter().filter(|(known, _)| known == name).map(|(_, fields)| fields.joined()).collect()
+    }
+
+    /// Takes all events; gives the name of each that has this field, and what the field says.
+    pub(crate) fn take(&self, field: &str) -> Vec<String> {
+        let events = std::mem::take(&mut *self.0.lock());
+        let said = |fields: &Fields| fields.0.iter().find(|(known, _)| *known == field).map(|(_, value)| value.clone());
+        events.iter().filter_map(|(name, fields)| Some(format!("{name}: {}", said(fields)?))).collect()
     }
 }
 
 /// The fields of one event.
 #[derive(Default)]
-struct Fields(String);
+struct Fields(Vec<(&'static str, String)>);
+
+impl Fields {
+    fn joined(&self) -> String {
+        self.0.iter().map(|(name, value)| format!("{name}={value} ")).collect()
+    }
+}
 
 impl Visit for Fields {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        // It writes to memory.
-        let _ = write!(self.0, "{}={value:?} ", field.name());
+        self.0.push((field.name(), format!("{value:?}")));
     }
 }
 
@@ -45,7 +57,7 @@ impl Subscriber for Lines {
     fn event(&self, event: &Event<'_>) {
         let mut fields = Fields::default();
         event.record(&mut fields);
-        self.0.lock().push((event.metadata().name().to_owned(), fields.0));
+        self.0.lock().push((event.metadata().name().to_owned(), fields));
     }
 
     fn enter(&self, _: &span::Id) {}

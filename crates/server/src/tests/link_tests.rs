@@ -22,13 +22,12 @@ use wire::security::{Ace, AceFlags, Acl, Control, SecurityDescriptor, Sid};
 use wire::status::Status;
 use wire::{Utf16, codec};
 
-use crate::state::caching::Wanted;
 use crate::state::configuration::Signing;
-use crate::state::files::{Empties, Entering, Entry, Link};
-use crate::state::open_id::OpenId;
+use crate::state::files::{Entering, Entry, Link};
 use crate::state::open_path::OpenPath;
 use crate::state::session_link::SessionLink;
 use crate::state::shared::Shared;
+use crate::tests::entries::entry;
 use crate::tests::interrupted::{Call, Interrupted};
 use crate::tests::kit::configuration::behind_cache;
 use crate::tests::testing::{Answer, Peer, server_with};
@@ -261,21 +260,8 @@ async fn nobody_opens_a_file_while_a_link_takes_its_place() {
         meanwhile.set(move |call, node| {
             if call == Call::LookAtExtended {
                 let (names, line) = (OpenPath::new(path.clone()), SessionLink::down());
-                let entry = Entry {
-                    open: OpenId(u64::MAX),
-                    stream: "",
-                    link: Link::at(&*store, &path).ok(),
-                    access: WRITE_DATA,
-                    share: 7,
-                    names: &names,
-                    store: &store,
-                    line: &line,
-                    is_directory: false,
-                    empties: Empties::Nothing,
-                    deletes: false,
-                    wanted: &Wanted::Nothing,
-                    opens_max: usize::MAX,
-                };
+                let link = Link::at(&*store, &path).ok();
+                let entry = Entry { link, access: WRITE_DATA, ..entry(&names, &store, &line) };
                 let (_, entering, _) = table.files.enter(node.identity(), &entry);
                 assert!(matches!(entering, Entering::Waits(_)));
                 tried.fetch_add(1, Ordering::Relaxed);

@@ -9,6 +9,7 @@ pub(crate) mod counters_tests;
 pub(crate) mod counters_time_tests;
 pub(crate) mod device_tests;
 pub(crate) mod ended_tests;
+pub(crate) mod entries;
 pub(crate) mod failed_change_tests;
 pub(crate) mod failover_tests;
 pub(crate) mod file_tests;

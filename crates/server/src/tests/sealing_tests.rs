@@ -1,60 +1,15 @@
 //! Who is refused for want of encryption: nothing goes on in plain, and the log says why.
 
-use std::fmt::Debug;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-use tracing::field::{Field, Visit};
-use tracing::{Event, Metadata, Subscriber, span};
 use wire::ids::Dialect;
 use wire::status::Status;
 
 use crate::admin::Admin;
 use crate::state::configuration::{Sealing, Signing};
 use crate::state::shared::Shared;
+use crate::tests::lines::Lines;
 use crate::tests::testing::{Peer, Terms, server};
-
-/// The events that have a reason, each as its name and that.
-#[derive(Clone, Default)]
-struct Reasons(Arc<Mutex<Vec<String>>>);
-
-impl Subscriber for Reasons {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() <= tracing::Level::INFO
-    }
-
-    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
-        span::Id::from_u64(1)
-    }
-
-    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
-
-    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        struct Reason(Option<String>);
-        impl Visit for Reason {
-            fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-                if field.name() == "reason" {
-                    self.0 = Some(format!("{value:?}"));
-                }
-            }
-        }
-        let mut reason = Reason(None);
-        event.record(&mut reason);
-        self.0.lock().extend(reason.0.map(|reason| format!("{}: {reason}", event.metadata().name())));
-    }
-
-    fn enter(&self, _: &span::Id) {}
-
-    fn exit(&self, _: &span::Id) {}
-}
-
-impl Reasons {
-    fn take(&self) -> Vec<String> {
-        std::mem::take(&mut *self.0.lock())
-    }
-}
 
 /// Clients without encryption: of old, and of today.
 fn cannot() -> [Terms; 2] {
@@ -74,13 +29,13 @@ async fn who_cannot_encrypt_where_the_server_wants_it_leaves_a_line() {
     let mut configuration = (**server.configuration.load()).clone();
     configuration.settings.sealing = Sealing::Required;
     server.replace(configuration);
-    let reasons = Reasons::default();
-    let _logged = tracing::subscriber::set_default(reasons.clone());
+    let lines = Lines::default();
+    let _logged = tracing::subscriber::set_default(lines.clone());
     for terms in cannot() {
         let mut peer = Peer::connect_as(&server, terms);
         peer.negotiate().await;
         assert_eq!(peer.begin_sign_in().await, Status::ACCESS_DENIED);
-        assert_eq!(reasons.take(), ["sign_in_refused: \"the server wants encryption, and the client has none\""]);
+        assert_eq!(lines.take("reason"), ["sign_in_refused: \"the server wants encryption, and the client has none\""]);
     }
 }
 
@@ -90,13 +45,13 @@ async fn who_cannot_encrypt_leaves_a_share_that_becomes_sealed_and_is_told_why_a
         let server = server(Signing::Enabled);
         let mut peer = Peer::sign_in_as(&server, terms).await;
         let file = peer.open("file").await;
-        let reasons = Reasons::default();
-        let _logged = tracing::subscriber::set_default(reasons.clone());
+        let lines = Lines::default();
+        let _logged = tracing::subscriber::set_default(lines.clone());
         seal_share(&server, true);
         assert_ne!(peer.write(file, 0, b"secret").await, Status::SUCCESS, "nothing goes on in plain");
         assert_eq!(peer.try_open("file").await, Status::NETWORK_NAME_DELETED);
         assert_eq!(peer.connect("ram").await, Status::ACCESS_DENIED);
-        assert_eq!(reasons.take(), ["share_refused: \"it is for clients that encrypt\""]);
+        assert_eq!(lines.take("reason"), ["share_refused: \"it is for clients that encrypt\""]);
     }
 }
 
@@ -105,14 +60,14 @@ async fn who_does_not_encrypt_on_a_share_that_became_sealed_leaves_one_line() {
     let server = server(Signing::Enabled);
     let mut peer = Peer::sign_in(&server).await;
     let file = peer.open("file").await;
-    let reasons = Reasons::default();
-    let _logged = tracing::subscriber::set_default(reasons.clone());
+    let lines = Lines::default();
+    let _logged = tracing::subscriber::set_default(lines.clone());
     let told = ["share_refused: \"its requests are not encrypted, which the share wants by now\""];
     for _ in 0..2 {
         seal_share(&server, true);
         assert_eq!(peer.write(file, 0, b"secret").await, Status::ACCESS_DENIED);
         assert_eq!(peer.try_open("file").await, Status::ACCESS_DENIED);
-        assert_eq!(reasons.take(), told, "once");
+        assert_eq!(lines.take("reason"), told, "once");
         seal_share(&server, false);
         assert_eq!(peer.write(file, 0, b"plain").await, Status::SUCCESS);
     }

@@ -9,7 +9,7 @@ use secure::ntlm::{Authenticate, Flags as NtlmFlags, Negotiate};
 use secure::spnego::Initiator;
 use store::{RamStore, Store};
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::task::spawn_local;
+use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{Instant, sleep, timeout};
 use wire::command::close::CloseRequest;
 use wire::command::create::{CreateDisposition, CreateOptions, CreateRequest};
@@ -469,6 +469,17 @@ impl Peer {
     pub(crate) fn discard(&self) {
         self.connection.outbox.borrow_mut().clear(&self.connection.buffers);
     }
+}
+
+/// Runs a test with the tasks that it starts on one thread, as those of a shard are.
+pub(crate) async fn on_shard(test: impl Future<Output = ()>) {
+    LocalSet::new().run_until(test).await;
+}
+
+/// Runs a test in the same way, and in a time that passes as soon as all wait for it.
+pub(crate) fn run(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    LocalSet::new().block_on(&runtime, test);
 }
 
 /// The next message that comes out of a stream; a test fails that waits for one that never comes.

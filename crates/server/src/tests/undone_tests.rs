@@ -7,7 +7,6 @@ use store::{
     DirectoryOptions, DirectoryStore, Error, ExtendedAttribute, Name, Node, RamStore, Resolved, SharePath, Store, Use,
     Waits,
 };
-use tokio::task::LocalSet;
 use wire::command::change_notify::{ChangeNotifyFlags, ChangeNotifyRequest, CompletionFilter};
 use wire::command::create::{CreateAction, CreateDisposition, CreateOptions, CreateResponse};
 use wire::context::create::{CreateContextsBuilder, name};
@@ -19,7 +18,7 @@ use wire::status::Status;
 use crate::state::configuration::Signing;
 use crate::state::shared::Shared;
 use crate::tests::interrupted::{Call, Interrupted, Meanwhile};
-use crate::tests::testing::{Peer, server_with};
+use crate::tests::testing::{Peer, on_shard, server_with};
 
 const EMPTIES: [CreateDisposition; 3] =
     [CreateDisposition::OVERWRITE, CreateDisposition::OVERWRITE_IF, CreateDisposition::SUPERSEDE];
@@ -157,17 +156,13 @@ impl Scene {
     }
 }
 
-async fn run(test: impl Future<Output = ()>) {
-    LocalSet::new().run_until(test).await;
-}
-
 fn three() -> Vec<ExtendedAttribute> {
     vec![named("ONE", b"new"), named("three", b"3"), named("four", b"4")]
 }
 
 #[tokio::test]
 async fn an_overwrite_that_is_refused_for_want_of_space_leaves_the_file_as_it_was() {
-    run(async {
+    on_shard(async {
         for how in EMPTIES {
             let mut scene = Scene::in_memory().await;
             let before = kept(&*scene.store);
@@ -186,7 +181,7 @@ async fn an_overwrite_that_is_refused_for_want_of_space_leaves_the_file_as_it_wa
 
 #[tokio::test]
 async fn an_overwrite_whose_extended_attributes_do_not_fit_leaves_the_file_as_it_was() {
-    run(async {
+    on_shard(async {
         for how in EMPTIES {
             let mut scene = Scene::in_memory().await;
             scene.fill_to(8_000);
@@ -202,7 +197,7 @@ async fn an_overwrite_whose_extended_attributes_do_not_fit_leaves_the_file_as_it
 
 #[tokio::test]
 async fn an_overwrite_that_has_room_leaves_what_was_asked_for_and_nothing_else() {
-    run(async {
+    on_shard(async {
         let mut scene = Scene::in_memory().await;
         for how in EMPTIES {
             assert_eq!(scene.empty(how, &three(), Some(DISK / 2)).await, Status::SUCCESS);
@@ -221,7 +216,7 @@ async fn an_overwrite_that_has_room_leaves_what_was_asked_for_and_nothing_else()
 
 #[tokio::test]
 async fn an_overwrite_that_cannot_be_undone_is_told() {
-    run(async {
+    on_shard(async {
         let mut scene = Scene::on(RamStore::that_waits(DISK, Waits::ForData)).await;
         let watcher = scene.watch(CompletionFilter::SIZE).await;
         scene.fail(Call::Renew, Error::Io(5));
@@ -245,7 +240,7 @@ fn fail_to_look_once_emptied(scene: &Scene, by: Call) {
 
 #[tokio::test]
 async fn an_overwrite_that_was_made_is_answered_as_done_where_the_file_cannot_be_looked_at_after_it() {
-    run(async {
+    on_shard(async {
         for waits in [Waits::Never, Waits::ForData, Waits::Always] {
             for (how, path, by) in
                 EMPTIES.into_iter().flat_map(|how| [(how, "file", Call::Renew), (how, "file:stream", Call::Write)])
@@ -286,7 +281,7 @@ async fn an_overwrite_in_a_folder_that_is_refused_leaves_the_file_as_it_was() {
     for parent in ["/dev/shm", "/var/tmp"] {
         let Ok(folder) = tempfile::tempdir_in(parent) else { continue };
         let options = DirectoryOptions { quota_bytes: Some(1 << 30), ..DirectoryOptions::default() };
-        run(async {
+        on_shard(async {
             let mut scene = Scene::on(DirectoryStore::open(folder.path(), options).unwrap()).await;
             let before = kept(&*scene.store);
             let held = found(&*scene.store).metadata().unwrap().allocated;
@@ -304,7 +299,7 @@ async fn an_overwrite_in_a_folder_that_is_refused_leaves_the_file_as_it_was() {
 
 #[tokio::test]
 async fn a_list_of_extended_attributes_that_is_refused_has_set_none_of_them() {
-    run(async {
+    on_shard(async {
         let mut scene = Scene::in_memory().await;
         let file = scene.peer.open("file").await;
         scene.fill_to(8_000);
@@ -320,7 +315,7 @@ async fn a_list_of_extended_attributes_that_is_refused_has_set_none_of_them() {
 
 #[tokio::test]
 async fn a_value_that_takes_a_larger_ones_place_needs_no_room_for_both() {
-    run(async {
+    on_shard(async {
         let mut scene = Scene::in_memory().await;
         let file = scene.peer.open("file").await;
         found(&*scene.store).extras().set_extended("large", &[1; 20_000]).unwrap();
@@ -336,7 +331,7 @@ async fn a_value_that_takes_a_larger_ones_place_needs_no_room_for_both() {
 
 #[tokio::test]
 async fn a_full_disk_is_told_from_a_file_that_takes_no_more_attributes() {
-    run(async {
+    on_shard(async {
         for (error, expected) in [(Error::TooLarge, Status::EA_TOO_LARGE), (Error::Full, Status::DISK_FULL)] {
             let mut scene = Scene::in_memory().await;
             let file = scene.peer.open("file").await;
@@ -349,7 +344,7 @@ async fn a_full_disk_is_told_from_a_file_that_takes_no_more_attributes() {
 
 #[tokio::test]
 async fn extended_attributes_that_could_not_be_put_back_are_told_as_changed() {
-    run(async {
+    on_shard(async {
         let mut scene = Scene::in_memory().await;
         let file = scene.peer.open("file").await;
         let watcher = scene.watch(CompletionFilter::EA).await;

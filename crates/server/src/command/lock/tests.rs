@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use tokio::task::LocalSet;
 use wire::command::close::CloseRequest;
 use wire::command::lock::{LockElement, LockElements, LockFlags, LockRequest};
 use wire::header::Header;
@@ -12,7 +11,7 @@ use wire::status::Status;
 use super::STEPS_IN_A_ROW;
 use crate::state::configuration::Signing;
 use crate::state::shared::Shared;
-use crate::tests::testing::{Peer, server};
+use crate::tests::testing::{Peer, on_shard, server};
 
 const AT_ONCE: LockFlags = LockFlags(LockFlags::EXCLUSIVE_LOCK.0 | LockFlags::FAIL_IMMEDIATELY.0);
 
@@ -49,73 +48,65 @@ async fn two_peers() -> (Arc<Shared>, (Peer, FileId), (Peer, FileId)) {
 
 #[tokio::test]
 async fn a_lock_waits_for_the_unlock_of_another_client() {
-    let shard = LocalSet::new();
-    shard
-        .run_until(async {
-            let (_server, (mut one, first), (mut other, second)) = two_peers().await;
-            assert_eq!(lock(&mut one, first, &[element(0, 10, AT_ONCE)]).await, Status::SUCCESS);
-            let interim = wait(&mut other, second, LockFlags::EXCLUSIVE_LOCK).await;
-            assert_eq!(lock(&mut one, first, &[element(0, 10, LockFlags::UNLOCK)]).await, Status::SUCCESS);
-            let granted = other.receive().await;
-            assert_eq!((granted.status(), granted.header.route), (Status::SUCCESS, interim.route));
-            assert_eq!(lock(&mut one, first, &[element(0, 10, AT_ONCE)]).await, Status::LOCK_NOT_GRANTED);
-        })
-        .await;
+    on_shard(async {
+        let (_server, (mut one, first), (mut other, second)) = two_peers().await;
+        assert_eq!(lock(&mut one, first, &[element(0, 10, AT_ONCE)]).await, Status::SUCCESS);
+        let interim = wait(&mut other, second, LockFlags::EXCLUSIVE_LOCK).await;
+        assert_eq!(lock(&mut one, first, &[element(0, 10, LockFlags::UNLOCK)]).await, Status::SUCCESS);
+        let granted = other.receive().await;
+        assert_eq!((granted.status(), granted.header.route), (Status::SUCCESS, interim.route));
+        assert_eq!(lock(&mut one, first, &[element(0, 10, AT_ONCE)]).await, Status::LOCK_NOT_GRANTED);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn the_close_of_the_holder_grants_and_that_of_the_waiter_refuses() {
-    let shard = LocalSet::new();
-    shard
-        .run_until(async {
-            let (_server, (mut one, first), (mut other, second)) = two_peers().await;
-            assert_eq!(lock(&mut one, first, &[element(0, 10, AT_ONCE)]).await, Status::SUCCESS);
-            wait(&mut other, second, LockFlags::SHARED_LOCK).await;
-            one.close(first).await;
-            assert_eq!(other.receive().await.status(), Status::SUCCESS);
+    on_shard(async {
+        let (_server, (mut one, first), (mut other, second)) = two_peers().await;
+        assert_eq!(lock(&mut one, first, &[element(0, 10, AT_ONCE)]).await, Status::SUCCESS);
+        wait(&mut other, second, LockFlags::SHARED_LOCK).await;
+        one.close(first).await;
+        assert_eq!(other.receive().await.status(), Status::SUCCESS);
 
-            let third = one.open("file").await;
-            wait(&mut one, third, LockFlags::EXCLUSIVE_LOCK).await;
-            let mut message =
-                one.message(Command::CLOSE, |body| CloseRequest { file_id: third, ..Default::default() }.encode(body));
-            one.process(&mut message).unwrap();
-            let mut statuses = [(one.receive().await), (one.receive().await)].map(|answer| answer.status());
-            statuses.sort();
-            assert_eq!(statuses, [Status::SUCCESS, Status::RANGE_NOT_LOCKED]);
-        })
-        .await;
+        let third = one.open("file").await;
+        wait(&mut one, third, LockFlags::EXCLUSIVE_LOCK).await;
+        let mut message =
+            one.message(Command::CLOSE, |body| CloseRequest { file_id: third, ..Default::default() }.encode(body));
+        one.process(&mut message).unwrap();
+        let mut statuses = [(one.receive().await), (one.receive().await)].map(|answer| answer.status());
+        statuses.sort();
+        assert_eq!(statuses, [Status::SUCCESS, Status::RANGE_NOT_LOCKED]);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_cancelled_lock_is_not_taken_later() {
-    let shard = LocalSet::new();
-    shard
-        .run_until(async {
-            let (_server, (mut one, first), (mut other, second)) = two_peers().await;
-            assert_eq!(lock(&mut one, first, &[element(0, 10, AT_ONCE)]).await, Status::SUCCESS);
-            let interim = wait(&mut other, second, LockFlags::EXCLUSIVE_LOCK).await;
-            other.cancel(&interim);
-            assert_eq!(other.receive().await.status(), Status::CANCELLED);
-            assert_eq!(lock(&mut one, first, &[element(0, 10, LockFlags::UNLOCK)]).await, Status::SUCCESS);
-            assert_eq!(lock(&mut one, first, &[element(0, 10, AT_ONCE)]).await, Status::SUCCESS);
-        })
-        .await;
+    on_shard(async {
+        let (_server, (mut one, first), (mut other, second)) = two_peers().await;
+        assert_eq!(lock(&mut one, first, &[element(0, 10, AT_ONCE)]).await, Status::SUCCESS);
+        let interim = wait(&mut other, second, LockFlags::EXCLUSIVE_LOCK).await;
+        other.cancel(&interim);
+        assert_eq!(other.receive().await.status(), Status::CANCELLED);
+        assert_eq!(lock(&mut one, first, &[element(0, 10, LockFlags::UNLOCK)]).await, Status::SUCCESS);
+        assert_eq!(lock(&mut one, first, &[element(0, 10, AT_ONCE)]).await, Status::SUCCESS);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_lost_connection_waits_no_longer() {
-    let shard = LocalSet::new();
-    shard
-        .run_until(async {
-            let (_server, (mut one, first), (mut other, second)) = two_peers().await;
-            assert_eq!(lock(&mut one, first, &[element(0, 10, AT_ONCE)]).await, Status::SUCCESS);
-            wait(&mut other, second, LockFlags::EXCLUSIVE_LOCK).await;
-            other.connection.in_flight.cancel_all();
-            assert_eq!(other.receive().await.status(), Status::CANCELLED);
-            assert_eq!(lock(&mut one, first, &[element(0, 10, LockFlags::UNLOCK)]).await, Status::SUCCESS);
-            assert_eq!(lock(&mut one, first, &[element(0, 10, AT_ONCE)]).await, Status::SUCCESS);
-        })
-        .await;
+    on_shard(async {
+        let (_server, (mut one, first), (mut other, second)) = two_peers().await;
+        assert_eq!(lock(&mut one, first, &[element(0, 10, AT_ONCE)]).await, Status::SUCCESS);
+        wait(&mut other, second, LockFlags::EXCLUSIVE_LOCK).await;
+        other.connection.in_flight.cancel_all();
+        assert_eq!(other.receive().await.status(), Status::CANCELLED);
+        assert_eq!(lock(&mut one, first, &[element(0, 10, LockFlags::UNLOCK)]).await, Status::SUCCESS);
+        assert_eq!(lock(&mut one, first, &[element(0, 10, AT_ONCE)]).await, Status::SUCCESS);
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -169,50 +160,46 @@ async fn only_one_lock_may_be_waited_for_and_flags_do_not_mix() {
 
 #[tokio::test]
 async fn ten_thousand_locks_are_taken_and_released_and_others_get_their_turn() {
-    let shard = LocalSet::new();
-    shard
-        .run_until(async {
-            let (_server, (mut one, first), (mut other, second)) = two_peers().await;
-            let elements: Vec<_> = (0..10_000).map(|offset| element(offset, 1, AT_ONCE)).collect();
-            let mut message = request(&mut one, first, &elements);
-            one.process(&mut message).unwrap();
-            assert!(one.take_frame().is_none(), "it is not done in one go");
-            assert_eq!(lock(&mut other, second, &[element(u64::MAX, 1, AT_ONCE)]).await, Status::SUCCESS);
-            assert_eq!(one.last().await.status(), Status::SUCCESS);
-            assert_eq!(lock(&mut other, second, &[element(9_999, 1, AT_ONCE)]).await, Status::LOCK_NOT_GRANTED);
-            let elements: Vec<_> = (0..10_000).map(|offset| element(offset, 1, LockFlags::UNLOCK)).collect();
-            assert_eq!(lock(&mut one, first, &elements).await, Status::SUCCESS);
-            assert_eq!(lock(&mut other, second, &[element(0, 10_000, AT_ONCE)]).await, Status::SUCCESS);
-        })
-        .await;
+    on_shard(async {
+        let (_server, (mut one, first), (mut other, second)) = two_peers().await;
+        let elements: Vec<_> = (0..10_000).map(|offset| element(offset, 1, AT_ONCE)).collect();
+        let mut message = request(&mut one, first, &elements);
+        one.process(&mut message).unwrap();
+        assert!(one.take_frame().is_none(), "it is not done in one go");
+        assert_eq!(lock(&mut other, second, &[element(u64::MAX, 1, AT_ONCE)]).await, Status::SUCCESS);
+        assert_eq!(one.last().await.status(), Status::SUCCESS);
+        assert_eq!(lock(&mut other, second, &[element(9_999, 1, AT_ONCE)]).await, Status::LOCK_NOT_GRANTED);
+        let elements: Vec<_> = (0..10_000).map(|offset| element(offset, 1, LockFlags::UNLOCK)).collect();
+        assert_eq!(lock(&mut one, first, &elements).await, Status::SUCCESS);
+        assert_eq!(lock(&mut other, second, &[element(0, 10_000, AT_ONCE)]).await, Status::SUCCESS);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_lock_of_many_ranges_is_taken_and_given_back_in_turns() {
     const COUNT: usize = 2_000;
-    let shard = LocalSet::new();
-    shard
-        .run_until(async {
-            let (server, (mut one, first), (mut other, second)) = two_peers().await;
-            let held = |peer: &Peer| {
-                let open = server.sessions.find(peer.session_id).unwrap().opens().pop().unwrap();
-                open.file().unwrap().file.locks_of("", open.id, usize::MAX).len()
-            };
-            assert_eq!(lock(&mut other, second, &[element(COUNT as u64 - 1, 1, AT_ONCE)]).await, Status::SUCCESS);
-            let elements: Vec<_> = (0..COUNT as u64).map(|offset| element(offset, 1, AT_ONCE)).collect();
-            let mut message = request(&mut one, first, &elements);
-            one.process(&mut message).unwrap();
-            let (mut most, mut last) = (0, held(&one));
-            while most == 0 || last > 0 {
-                tokio::task::yield_now().await;
-                let now = held(&one);
-                assert!(now.abs_diff(last) <= 2 * STEPS_IN_A_ROW, "{last} locks, and {now} after a turn");
-                (most, last) = (most.max(now), now);
-            }
-            assert!(most >= COUNT - 3 * STEPS_IN_A_ROW, "{most}");
-            assert_eq!(one.last().await.status(), Status::LOCK_NOT_GRANTED);
-        })
-        .await;
+    on_shard(async {
+        let (server, (mut one, first), (mut other, second)) = two_peers().await;
+        let held = |peer: &Peer| {
+            let open = server.sessions.find(peer.session_id).unwrap().opens().pop().unwrap();
+            open.file().unwrap().file.locks_of("", open.id, usize::MAX).len()
+        };
+        assert_eq!(lock(&mut other, second, &[element(COUNT as u64 - 1, 1, AT_ONCE)]).await, Status::SUCCESS);
+        let elements: Vec<_> = (0..COUNT as u64).map(|offset| element(offset, 1, AT_ONCE)).collect();
+        let mut message = request(&mut one, first, &elements);
+        one.process(&mut message).unwrap();
+        let (mut most, mut last) = (0, held(&one));
+        while most == 0 || last > 0 {
+            tokio::task::yield_now().await;
+            let now = held(&one);
+            assert!(now.abs_diff(last) <= 2 * STEPS_IN_A_ROW, "{last} locks, and {now} after a turn");
+            (most, last) = (most.max(now), now);
+        }
+        assert!(most >= COUNT - 3 * STEPS_IN_A_ROW, "{most}");
+        assert_eq!(one.last().await.status(), Status::LOCK_NOT_GRANTED);
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -259,40 +246,36 @@ async fn wait_in_sequence(peer: &mut Peer, file_id: FileId) -> Header {
 
 #[tokio::test]
 async fn a_lock_that_waits_and_is_sent_again_is_taken_once_and_both_hear_of_it() {
-    let shard = LocalSet::new();
-    shard
-        .run_until(async {
-            let (_server, (mut one, first), (mut other, second)) = two_peers().await;
-            assert_eq!(lock(&mut one, first, &[element(0, 10, AT_ONCE)]).await, Status::SUCCESS);
-            for _ in 0..2 {
-                wait_in_sequence(&mut other, second).await;
-            }
-            assert_eq!(lock(&mut one, first, &[element(0, 10, LockFlags::UNLOCK)]).await, Status::SUCCESS);
-            for _ in 0..2 {
-                assert_eq!(other.last().await.status(), Status::SUCCESS);
-            }
-            let unlock = [element(0, 10, LockFlags::UNLOCK)];
-            assert_eq!(lock(&mut other, second, &unlock).await, Status::SUCCESS);
-            assert_eq!(lock(&mut other, second, &unlock).await, Status::RANGE_NOT_LOCKED);
-        })
-        .await;
+    on_shard(async {
+        let (_server, (mut one, first), (mut other, second)) = two_peers().await;
+        assert_eq!(lock(&mut one, first, &[element(0, 10, AT_ONCE)]).await, Status::SUCCESS);
+        for _ in 0..2 {
+            wait_in_sequence(&mut other, second).await;
+        }
+        assert_eq!(lock(&mut one, first, &[element(0, 10, LockFlags::UNLOCK)]).await, Status::SUCCESS);
+        for _ in 0..2 {
+            assert_eq!(other.last().await.status(), Status::SUCCESS);
+        }
+        let unlock = [element(0, 10, LockFlags::UNLOCK)];
+        assert_eq!(lock(&mut other, second, &unlock).await, Status::SUCCESS);
+        assert_eq!(lock(&mut other, second, &unlock).await, Status::RANGE_NOT_LOCKED);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn who_sent_a_lock_again_goes_on_waiting_when_the_first_is_cancelled() {
-    let shard = LocalSet::new();
-    shard
-        .run_until(async {
-            let (_server, (mut one, first), (mut other, second)) = two_peers().await;
-            assert_eq!(lock(&mut one, first, &[element(0, 10, AT_ONCE)]).await, Status::SUCCESS);
-            let waiting = wait_in_sequence(&mut other, second).await;
-            let again = wait_in_sequence(&mut other, second).await;
-            other.cancel(&waiting);
-            assert_eq!(other.last().await.status(), Status::CANCELLED);
-            assert_eq!(lock(&mut one, first, &[element(0, 10, LockFlags::UNLOCK)]).await, Status::SUCCESS);
-            let granted = other.receive().await;
-            assert_eq!((granted.status(), granted.header.route), (Status::SUCCESS, again.route));
-            assert_eq!(lock(&mut one, first, &[element(0, 10, AT_ONCE)]).await, Status::LOCK_NOT_GRANTED);
-        })
-        .await;
+    on_shard(async {
+        let (_server, (mut one, first), (mut other, second)) = two_peers().await;
+        assert_eq!(lock(&mut one, first, &[element(0, 10, AT_ONCE)]).await, Status::SUCCESS);
+        let waiting = wait_in_sequence(&mut other, second).await;
+        let again = wait_in_sequence(&mut other, second).await;
+        other.cancel(&waiting);
+        assert_eq!(other.last().await.status(), Status::CANCELLED);
+        assert_eq!(lock(&mut one, first, &[element(0, 10, LockFlags::UNLOCK)]).await, Status::SUCCESS);
+        let granted = other.receive().await;
+        assert_eq!((granted.status(), granted.header.route), (Status::SUCCESS, again.route));
+        assert_eq!(lock(&mut one, first, &[element(0, 10, AT_ONCE)]).await, Status::LOCK_NOT_GRANTED);
+    })
+    .await;
 }

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use store::{RamStore, Waits};
 use tokio::io::{AsyncWriteExt, DuplexStream};
-use tokio::task::LocalSet;
 use tokio::time::sleep;
 use wire::command::cancel::CancelRequest;
 use wire::command::close::CloseRequest;
@@ -24,7 +23,7 @@ use wire::status::Status;
 use super::HELD_BYTES_MAX;
 use crate::state::configuration::Signing;
 use crate::state::shared::Shared;
-use crate::tests::testing::{Peer, by_hand, framed, next_message, server_with, working};
+use crate::tests::testing::{Peer, by_hand, framed, next_message, run, server_with, working};
 
 const BLOCK: usize = 4096;
 
@@ -99,11 +98,6 @@ impl Served {
         let message = next_message(&mut self.stream).await;
         (Header::decode(&message).unwrap(), message)
     }
-}
-
-fn run(test: impl Future<Output = ()>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-    LocalSet::new().block_on(&runtime, test);
 }
 
 #[test]

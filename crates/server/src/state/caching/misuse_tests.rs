@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use store::RamStore;
-use tokio::task::LocalSet;
 use tokio::time::Instant;
 use wire::command::create::{CreateResponse, OplockLevel};
 use wire::command::lock::{LockElement, LockElements, LockFlags, LockRequest};
@@ -22,18 +21,13 @@ use super::ACKNOWLEDGE_WITHIN;
 use crate::state::configuration::Signing;
 use crate::state::scavenger::scavenge;
 use crate::state::shared::Shared;
-use crate::tests::testing::{Answer, OTHER_USER, Peer, Terms, by_hand, server, server_with};
+use crate::tests::testing::{Answer, OTHER_USER, Peer, Terms, by_hand, run, server, server_with};
 
 const KEY: Guid = Guid([3; 16]);
 const CREATE: Guid = Guid([7; 16]);
 const READ_HANDLE: LeaseState = LeaseState::READ_CACHING.union(LeaseState::HANDLE_CACHING);
 const ALL: LeaseState = READ_HANDLE.union(LeaseState::WRITE_CACHING);
 const OTHER_CLIENT: Guid = Guid([8; 16]);
-
-fn run(test: impl Future<Output = ()>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-    LocalSet::new().block_on(&runtime, test);
-}
 
 async fn other_client(server: &Arc<Shared>) -> Peer {
     Peer::sign_in_as(server, Terms { client: OTHER_CLIENT, ..Terms::default() }).await

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::LocalSet;
 use wire::Utf16;
 use wire::codec::utf16_bytes;
 use wire::command::create::{
@@ -31,6 +30,7 @@ use crate::state::configuration::Signing;
 use crate::state::open_id::OpenId;
 use crate::state::scavenger::scavenge;
 use crate::state::shared::Shared;
+pub(super) use crate::tests::testing::run;
 use crate::tests::testing::{Answer, OTHER_USER, Peer, Terms, server};
 
 pub(super) const KEY: Guid = Guid([3; 16]);
@@ -120,11 +120,6 @@ async fn durable_on(server: &Arc<Shared>, name: &str, contexts: &Contexts) -> Fi
     let id = create(&mut peer, name, contexts).await.file_id();
     lose(&peer);
     id
-}
-
-pub(super) fn run(test: impl Future<Output = ()>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-    LocalSet::new().block_on(&runtime, test);
 }
 
 #[test]

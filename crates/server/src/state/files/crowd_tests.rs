@@ -15,7 +15,7 @@ use wire::status::Status;
 use super::claims::{Claim, Claims, breaks_leases};
 use super::links::may_be_one;
 use super::waiters::LOOKING_MAX;
-use super::{Empties, Entering, Entry, FileEntry, FileTable, Link, Removal};
+use super::{Entering, Entry, FileEntry, FileTable, Link, Removal};
 use crate::resource::budget::Budget;
 use crate::state::caching::{Actor, Granted, Held, LeaseId, Notices, Operation, Wanted};
 use crate::state::files::BreakWait;
@@ -24,6 +24,7 @@ use crate::state::locks::{LockKind, RangeLock};
 use crate::state::open_id::OpenId;
 use crate::state::open_path::OpenPath;
 use crate::state::session_link::SessionLink;
+use crate::tests::entries::entry;
 
 const FILE: Identity = Identity { volume: 1, file: 2 };
 const ALL: u32 = 7;
@@ -61,17 +62,10 @@ impl Scene {
         let entry = Entry {
             open: OpenId(open),
             stream,
-            link: None,
             access: modes.0,
             share: modes.1,
-            names: &self.names,
-            store: &self.store,
-            line: &self.line,
-            is_directory: false,
-            empties: Empties::Nothing,
-            deletes: false,
             wanted,
-            opens_max: usize::MAX,
+            ..entry(&self.names, &self.store, &self.line)
         };
         self.table.enter(FILE, &entry)
     }

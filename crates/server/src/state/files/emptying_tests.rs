@@ -9,13 +9,12 @@ use wire::ids::FileId;
 use wire::security::access::{READ_ATTRIBUTES, READ_DATA, WRITE_DATA};
 use wire::status::Status;
 
-use super::{Empties, Emptying, Entering, Entry};
-use crate::state::caching::Wanted;
+use super::{Emptying, Entering, Entry};
 use crate::state::configuration::Signing;
-use crate::state::open_id::OpenId;
 use crate::state::open_path::OpenPath;
 use crate::state::session_link::SessionLink;
 use crate::state::shared::Shared;
+use crate::tests::entries::entry;
 use crate::tests::testing::{Peer, server_with};
 
 /// What they may be shared for: all but their deletion.
@@ -132,22 +131,8 @@ async fn nobody_opens_a_stream_while_its_file_is_emptied() {
     let file = server.files.find(node.identity()).unwrap();
     let emptying = Emptying::begin(&server.files, &file).unwrap();
     let (names, line) = (OpenPath::new(path), SessionLink::down());
-    let entry = |open, stream| Entry {
-        open: OpenId(open),
-        stream,
-        link: None,
-        access: READ_DATA,
-        share: KEPT.0,
-        names: &names,
-        store: &store,
-        line: &line,
-        is_directory: false,
-        empties: Empties::Nothing,
-        deletes: false,
-        wanted: &Wanted::Nothing,
-        opens_max: usize::MAX,
-    };
-    let (_, entering, _) = server.files.enter(node.identity(), &entry(u64::MAX, "stream"));
+    let entry = Entry { stream: "stream", ..entry(&names, &store, &line) };
+    let (_, entering, _) = server.files.enter(node.identity(), &entry);
     assert!(matches!(entering, Entering::Waits(_)), "it looks the stream up anew after that");
     drop((entering, emptying));
     peer.close(base).await;

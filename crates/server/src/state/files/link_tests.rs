@@ -7,16 +7,14 @@ use wire::command::create::{CreateOptions, CreateRequest};
 use wire::fscc::FileClass;
 use wire::fscc::rename::DispositionFlags;
 use wire::ids::FileId;
-use wire::security::access::READ_DATA;
 use wire::status::Status;
 
-use super::{Empties, Entering, Entry, Link, Replacing};
-use crate::state::caching::Wanted;
+use super::{Entering, Entry, Link, Replacing};
 use crate::state::configuration::Signing;
-use crate::state::open_id::OpenId;
 use crate::state::open_path::OpenPath;
 use crate::state::session_link::SessionLink;
 use crate::state::shared::Shared;
+use crate::tests::entries::{entry, names};
 use crate::tests::testing::{Peer, server_with};
 
 /// A file with the names "a" and "b".
@@ -37,14 +35,6 @@ async fn delete(peer: &mut Peer, file: FileId) {
 async fn delete_at_once(peer: &mut Peer, file: FileId) {
     let flags = DispositionFlags::DELETE | DispositionFlags::POSIX_SEMANTICS;
     assert_eq!(peer.set(file, FileClass::DISPOSITION_EX, &flags.0.to_le_bytes()).await, Status::SUCCESS);
-}
-
-fn names(store: &Arc<dyn Store>) -> String {
-    let has = |name: &&str| {
-        let path = SharePath::parse(name).unwrap();
-        matches!(store.resolve(&path, Use::Metadata), Ok(Resolved::Found { .. }))
-    };
-    ["a", "b", "c"].into_iter().filter(has).collect()
 }
 
 #[tokio::test]
@@ -188,21 +178,7 @@ async fn nobody_opens_a_file_while_it_is_replaced() {
     peer.close(open).await;
     let replacing = Replacing::begin(&server.files, node.identity(), &link, false).unwrap();
     let (names, line) = (OpenPath::new(path), SessionLink::down());
-    let entry = Entry {
-        open: OpenId(u64::MAX),
-        stream: "",
-        link: Some(link),
-        access: READ_DATA,
-        share: 7,
-        names: &names,
-        store: &store,
-        line: &line,
-        is_directory: false,
-        empties: Empties::Nothing,
-        deletes: false,
-        wanted: &Wanted::Nothing,
-        opens_max: usize::MAX,
-    };
+    let entry = Entry { link: Some(link), ..entry(&names, &store, &line) };
     let (_, entering, _) = server.files.enter(node.identity(), &entry);
     assert!(matches!(entering, Entering::Waits(_)), "it looks the name up anew after that");
     drop((entering, replacing));

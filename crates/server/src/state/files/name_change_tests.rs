@@ -17,6 +17,7 @@ use super::{Link, NameChange, Removal, Replacing};
 use crate::state::configuration::Signing;
 use crate::state::open_id::OpenId;
 use crate::state::shared::Shared;
+use crate::tests::entries::names;
 use crate::tests::interrupted::{Call, Interrupted, is_to_happen_here, once_here};
 use crate::tests::testing::{Peer, by_hand, headers, server_with, working};
 
@@ -39,14 +40,6 @@ async fn rename_while(one: &mut Peer, file: FileId, to: &str, other: Peer, mut a
     let renamed = one.set_name(file, FileClass::RENAME, to, false).await;
     assert!(!is_to_happen_here(), "it came in the middle");
     (renamed, Rc::into_inner(other).unwrap())
-}
-
-fn names(store: &Arc<dyn Store>) -> String {
-    let has = |name: &&str| {
-        let path = SharePath::parse(name).unwrap();
-        matches!(store.resolve(&path, Use::Metadata), Ok(Resolved::Found { .. }))
-    };
-    ["a", "b", "c"].into_iter().filter(has).collect()
 }
 
 #[tokio::test]

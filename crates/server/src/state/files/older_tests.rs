@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use store::{RamStore, Waits};
-use tokio::task::{JoinHandle, LocalSet, spawn_local};
+use tokio::task::{JoinHandle, spawn_local};
 use tokio::time::sleep;
 use wire::command::create::{
     CreateAction, CreateDisposition, CreateOptions, CreateRequest, CreateResponse, OplockLevel,
@@ -24,7 +24,7 @@ use super::FileEntry;
 use crate::state::configuration::Signing;
 use crate::state::durable::Parting;
 use crate::state::shared::Shared;
-use crate::tests::testing::{OTHER_USER, Peer, Terms, by_hand, server_with};
+use crate::tests::testing::{OTHER_USER, Peer, Terms, by_hand, run, server_with};
 
 /// What a client has begun when its connection is lost.
 #[derive(Clone, Copy, Debug)]
@@ -35,11 +35,6 @@ enum Begun {
     Writes { is_durable: bool },
     /// A SET_INFO through an open that ends.
     SetsAttributes,
-}
-
-fn run(test: impl Future<Output = ()>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-    LocalSet::new().block_on(&runtime, test);
 }
 
 fn frozen_server() -> Arc<Shared> {

@@ -4,6 +4,7 @@ use wire::context::lease::{Lease, LeaseState};
 use wire::ids::Guid;
 
 use super::*;
+use crate::tests::entries::entry;
 
 const READ: u32 = 1;
 const WRITE: u32 = 2;
@@ -34,21 +35,8 @@ fn enter_through(
     wanted: &Wanted,
 ) -> Result<Arc<FileEntry>, Status> {
     let names = OpenPath::new(SharePath::parse("a").unwrap());
-    let entry = Entry {
-        open: OpenId(open),
-        stream,
-        link: None,
-        access,
-        share,
-        names: &names,
-        store,
-        line: &SessionLink::down(),
-        is_directory: false,
-        empties: Empties::Nothing,
-        deletes: false,
-        wanted,
-        opens_max: usize::MAX,
-    };
+    let line = SessionLink::down();
+    let entry = Entry { open: OpenId(open), stream, access, share, wanted, ..entry(&names, store, &line) };
     match table.enter(FILE, &entry) {
         (file, Entering::Entered(_), _) => Ok(file),
         (_, Entering::Refused(status), _) => Err(status),
