@@ -8,6 +8,7 @@ mod limit;
 mod machine;
 mod markdown;
 pub mod metadata;
+mod occasion;
 mod page;
 mod plan;
 mod report;
@@ -18,15 +19,16 @@ pub(crate) mod statistics;
 mod summary;
 
 use std::path::Path;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use self::limit::Limit;
 pub use self::limit::{PartReached, RawLimit};
 pub use self::machine::Machine;
 pub use self::markdown::markdown;
+use self::occasion::Beginning;
+pub use self::occasion::{Network, Occasion};
 pub use self::page::page;
 pub use self::plan::{Choice, Experiment, Load, Op, Plan, Protection, Workload};
-pub use self::report::{Case, Latency, Method, Network, Report};
+pub use self::report::{Case, Latency, Method, Report};
 use self::sample::{Files, Run, Sample};
 use self::servers::{Server, Wanted};
 pub use self::summary::{Against, NeverWorse, Summary, Worse};
@@ -56,9 +58,7 @@ pub fn run(
     watch: &dyn Watch,
     stop: &Stop,
 ) -> Result<Report, Failure> {
-    let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let clock = Instant::now();
-    let machine = Machine::this();
+    let begun = Beginning::now();
     let files = Files::new(plan.files());
     let wanted = Wanted {
         bytes: plan.file_bytes * plan.files() as u64,
@@ -83,12 +83,7 @@ pub fn run(
     let curves = own.and_then(|program| comparison.curves(program, watch, stop));
     let summary = Summary::of(plan, &comparison.servers, &cases, &comparison.samples);
     Ok(Report {
-        version: env!("CARGO_PKG_VERSION"),
-        began,
-        seconds: clock.elapsed().as_secs_f64(),
-        is_complete,
-        machine,
-        network: Network { name: sides.network().name().to_owned(), description: sides.network().description() },
+        occasion: begun.end(sides, is_complete),
         method: method(plan),
         servers: comparison.servers.iter().map(Server::description).collect(),
         cases,

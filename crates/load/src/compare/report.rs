@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::limit::RawLimit;
-use super::machine::Machine;
+use super::occasion::Occasion;
 use super::plan::{Experiment, Op, Protection, Workload};
 use super::servers;
 use super::summary::Summary;
@@ -12,18 +12,9 @@ use crate::growth::Curves;
 /// The whole result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// This program's version.
-    pub version: &'static str,
-    /// When it began: seconds since 1970.
-    pub began: u64,
-    /// How long it took, in seconds.
-    pub seconds: f64,
-    /// All rounds were done. Where not, what is here stands on the rounds that were.
-    pub is_complete: bool,
-    /// What it ran on.
-    pub machine: Machine,
-    /// What lay between client and server.
-    pub network: Network,
+    /// When it was made, and on what.
+    #[serde(flatten)]
+    pub occasion: Occasion,
     /// How it was measured.
     pub method: Method,
     /// What was compared; the first is what the others are compared with.
@@ -38,15 +29,6 @@ pub struct Report {
     pub curves: Option<Curves>,
     /// What the reader should know beside that, in sentences.
     pub notes: Vec<String>,
-}
-
-/// What lay between client and server.
-#[derive(Clone, Debug, Serialize)]
-pub struct Network {
-    /// `plain` or the name of a simulated network.
-    pub name: String,
-    /// What is simulated, and at which scale.
-    pub description: String,
 }
 
 /// How it was measured.
@@ -133,6 +115,8 @@ impl Case {
 pub(super) mod examples {
     use super::*;
     use crate::compare::limit::PartReached;
+    use crate::compare::machine::Machine;
+    use crate::compare::occasion::Network;
     use crate::compare::servers::Description;
     use crate::compare::summary::Against;
     use crate::growth::{Curve, Point};
@@ -188,19 +172,21 @@ pub(super) mod examples {
             ended: ended.map(str::to_owned),
         };
         Report {
-            version: "1",
-            began: 0,
-            seconds: 12.0,
-            is_complete: true,
-            machine: Machine {
-                cores: 2,
-                processor: "A fast one".to_owned(),
-                memory_bytes: 4 << 30,
-                kernel: "Linux 6".to_owned(),
-                congestion_control: "cubic".to_owned(),
-                load_before: 0.25,
+            occasion: Occasion {
+                version: "1",
+                began: 0,
+                seconds: 12.0,
+                is_complete: true,
+                machine: Machine {
+                    cores: 2,
+                    processor: "A fast one".to_owned(),
+                    memory_bytes: 4 << 30,
+                    kernel: "Linux 6".to_owned(),
+                    congestion_control: "cubic".to_owned(),
+                    load_before: 0.25,
+                },
+                network: Network { name: "quad".to_owned(), description: "Simulated: four links.".to_owned() },
             },
-            network: Network { name: "quad".to_owned(), description: "Simulated: four links.".to_owned() },
             method: Method {
                 rounds: 3,
                 run_seconds: 0.4,

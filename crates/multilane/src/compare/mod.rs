@@ -42,11 +42,11 @@ pub(crate) fn run(arguments: &Compare) -> Result<ExitCode, Error> {
     match plan {
         Planned::Channels(plan) => measure(arguments, |bar| {
             let report = load::compare::run(&plan, &servers, sides, bar, &stop)?;
-            Ok(Measured { is_complete: report.is_complete, report })
+            Ok(Measured { is_complete: report.occasion.is_complete, report })
         }),
         Planned::Metadata(plan) => measure(arguments, |bar| {
             let report = metadata::run(&plan, &servers, sides, bar, &stop)?;
-            Ok(Measured { is_complete: report.is_complete, report })
+            Ok(Measured { is_complete: report.occasion.is_complete, report })
         }),
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::table::{Align, table};
-use super::{machine, section};
+use super::{place, section};
 use crate::compare::metadata::{Caching, Report};
 use crate::compare::page::number;
 use crate::figures::count;
@@ -12,12 +12,9 @@ use crate::figures::count;
 pub fn markdown(report: &Report, command: &str) -> String {
     let servers: Vec<&str> = report.servers.iter().map(|server| server.name.as_str()).collect();
     let mut text = format!("## Metadata: {}\n\n```\n{command}\n```\n\n", servers.join(" beside "));
-    text.push_str(&machine(&report.machine, &report.network));
-    for server in &report.servers {
-        let _ = writeln!(text, "- {}: {}", server.name, server.about);
-    }
+    text.push_str(&place(&report.occasion, &report.servers));
     let _ = writeln!(text, "- {}", report.method.description);
-    if !report.is_complete {
+    if !report.occasion.is_complete {
         text.push_str("- It was ended early: what is here stands on the rounds that were done.\n");
     }
     report.notes.iter().for_each(|note| {

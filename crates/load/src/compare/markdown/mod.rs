@@ -7,10 +7,11 @@ use std::fmt::Write;
 
 pub use self::metadata::markdown as metadata_markdown;
 use self::table::{Align, table};
-use super::machine::Machine;
+use super::occasion::Occasion;
 use super::page::number;
 use super::plan::Protection;
-use super::report::{Case, Network, Report};
+use super::report::{Case, Report};
+use super::servers::Description;
 use super::summary::NeverWorse;
 use crate::figures::{bytes, count, so_many};
 use crate::growth::Curve;
@@ -35,15 +36,12 @@ pub fn markdown(report: &Report, command: &str) -> String {
 
 fn title(report: &Report) -> String {
     let servers: Vec<&str> = report.servers.iter().map(|server| server.name.as_str()).collect();
-    format!("Network {}: {}", report.network.name, servers.join(" beside "))
+    format!("Network {}: {}", report.occasion.network.name, servers.join(" beside "))
 }
 
 fn conditions(report: &Report) -> String {
     let method = &report.method;
-    let mut text = machine(&report.machine, &report.network);
-    for server in &report.servers {
-        let _ = writeln!(text, "- {}: {}", server.name, server.about);
-    }
+    let mut text = place(&report.occasion, &report.servers);
     let _ = writeln!(
         text,
         "- {} of {:.2} s for each run, after {:.2} s of warm-up; files of {} MiB; {:.0} s in all",
@@ -51,9 +49,9 @@ fn conditions(report: &Report) -> String {
         method.run_seconds,
         method.warmup_seconds,
         method.file_bytes >> 20,
-        report.seconds,
+        report.occasion.seconds,
     );
-    if !report.is_complete {
+    if !report.occasion.is_complete {
         text.push_str("- It was ended early: what is here stands on the rounds that were done.\n");
     }
     report.summary.never_worse.iter().for_each(|verdict| text.push_str(&never_worse(verdict)));
@@ -63,9 +61,9 @@ fn conditions(report: &Report) -> String {
     text + "\n"
 }
 
-/// What it ran on, and what lay between.
-fn machine(machine: &Machine, network: &Network) -> String {
-    format!(
+/// The machine, the network and the servers.
+fn place(Occasion { machine, network, .. }: &Occasion, servers: &[Description]) -> String {
+    let mut text = format!(
         "Machine: {} ({}), {:.0} GiB, {}, TCP with {}; load average before: {:.1}. {}\n\n",
         so_many(machine.cores, "core"),
         machine.processor,
@@ -74,7 +72,11 @@ fn machine(machine: &Machine, network: &Network) -> String {
         machine.congestion_control,
         machine.load_before,
         network.description,
-    )
+    );
+    for server in servers {
+        let _ = writeln!(text, "- {}: {}", server.name, server.about);
+    }
+    text
 }
 
 fn never_worse(verdict: &NeverWorse) -> String {
@@ -283,7 +285,7 @@ mod tests {
 
     #[test]
     fn one_that_was_ended_early_says_so() {
-        let text = markdown(&Report { is_complete: false, ..report() }, "");
+        let text = markdown(&Report { occasion: Occasion { is_complete: false, ..report().occasion }, ..report() }, "");
         assert!(text.contains("ended early: what is here"), "{text}");
     }
 }

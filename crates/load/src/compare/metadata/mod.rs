@@ -10,7 +10,7 @@ mod plan;
 mod report;
 mod turn;
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use self::files::FILE_BYTES;
 pub use self::plan::{Caching, Choice, Plan, Workload};
@@ -19,10 +19,9 @@ use self::plan::{Turn, round};
 pub(super) use self::report::examples;
 pub use self::report::{Against, Case, Effect, Latency, Method, Ratio, Report};
 use self::turn::{CREATED_MAX, Sample};
-use super::machine::Machine;
 pub use super::markdown::metadata_markdown as markdown;
+use super::occasion::Beginning;
 pub use super::page::metadata_page as page;
-use super::report::Network;
 use super::servers::{self, Server, Wanted};
 use super::{Ending, Watch, ended_early, start_all};
 use crate::engine::{Failure, Stop};
@@ -41,9 +40,7 @@ pub fn run(
     watch: &dyn Watch,
     stop: &Stop,
 ) -> Result<Report, Failure> {
-    let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let clock = Instant::now();
-    let machine = Machine::this();
+    let begun = Beginning::now();
     let bytes = plan.files as u64 * (FILE_BYTES as u64 + NODE_BYTES) + CREATED_MAX as u64 * NODE_BYTES;
     let wanted = Wanted { bytes, channels: 1, sides, store_latency: plan.store_latency };
     let servers = start_all(choices, wanted, watch, stop)?;
@@ -57,12 +54,7 @@ pub fn run(
         return Err(ended_early());
     }
     Ok(Report {
-        version: env!("CARGO_PKG_VERSION"),
-        began,
-        seconds: clock.elapsed().as_secs_f64(),
-        is_complete,
-        machine,
-        network: Network { name: sides.network().name().to_owned(), description: sides.network().description() },
+        occasion: begun.end(sides, is_complete),
         method: method(plan),
         effects: cases::effects(plan, &servers, &samples),
         against: cases::against(plan, &servers, &samples),

@@ -2,26 +2,16 @@
 
 use serde::Serialize;
 
-use super::super::machine::Machine;
-use super::super::report::Network;
+use super::super::occasion::Occasion;
 use super::super::servers;
 use super::plan::{Caching, Workload};
 
 /// The whole result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// This program's version.
-    pub version: &'static str,
-    /// When it began: seconds since 1970.
-    pub began: u64,
-    /// How long it took, in seconds.
-    pub seconds: f64,
-    /// All rounds were done. Where not, what is here stands on the rounds that were.
-    pub is_complete: bool,
-    /// What it ran on.
-    pub machine: Machine,
-    /// What lay between client and server.
-    pub network: Network,
+    /// When it was made, and on what.
+    #[serde(flatten)]
+    pub occasion: Occasion,
     /// How it was measured.
     pub method: Method,
     /// What was compared; the first is what the others are compared with.
@@ -154,6 +144,7 @@ impl Ratio {
 #[cfg(test)]
 pub(in crate::compare) mod examples {
     use super::*;
+    use crate::compare::occasion::Network;
     use crate::compare::servers::Description;
 
     /// Of our server with and without caching and one whose name has markup in it: small files with 1 and 8 clients.
@@ -196,12 +187,10 @@ pub(in crate::compare) mod examples {
             operations_per_second: ratio(2.5, 3.0, 3.5),
         };
         Report {
-            version: "1",
-            began: 0,
-            seconds: 12.0,
-            is_complete: true,
-            machine: crate::compare::report::examples::report().machine,
-            network: Network { name: "plain".to_owned(), description: "Nothing is simulated.".to_owned() },
+            occasion: Occasion {
+                network: Network { name: "plain".to_owned(), description: "Nothing is simulated.".to_owned() },
+                ..crate::compare::report::examples::report().occasion
+            },
             method: Method {
                 rounds: 3,
                 run_seconds: 0.5,

@@ -4,7 +4,7 @@
 use maud::{Markup, html};
 
 use super::chart::{Axis, Line, Lines};
-use super::text::{moment, number, perhaps};
+use super::text::{number, perhaps};
 use super::{Conditions, document, wide};
 use crate::compare::metadata::{Caching, Case, Ratio, Report, Workload};
 
@@ -24,19 +24,9 @@ const CHARTS: [Chart; 3] = [
 
 /// The page.
 pub fn page(report: &Report) -> String {
-    let servers: Vec<&str> = report.servers.iter().map(|server| server.name.as_str()).collect();
-    let about = format!(
-        "{} on the network “{}”; Multilane {}, {}, {:.0} s",
-        servers.join(" and "),
-        report.network.name,
-        report.version,
-        moment(report.began),
-        report.seconds
-    );
     let sentence = |workload: &Workload| format!("{workload}: {}.", workload.words());
     let what = Conditions {
-        machine: &report.machine,
-        network: &report.network,
+        occasion: &report.occasion,
         servers: &report.servers,
         method: &report.method.description,
         workloads: &Workload::ALL.iter().map(sentence).collect::<Vec<_>>().join(" "),
@@ -50,7 +40,7 @@ pub fn page(report: &Report) -> String {
         (against(report))
         (all_cases(report))
     };
-    document("SMB metadata caching compared", &about, &body)
+    document("SMB metadata caching compared", &what.about(), &body)
 }
 
 fn contents(report: &Report) -> Markup {
@@ -73,7 +63,7 @@ fn contents(report: &Report) -> Markup {
 
 fn notes(report: &Report) -> Markup {
     html! {
-        @if !report.is_complete {
+        @if !report.occasion.is_complete {
             p.bad { "The comparison was ended early; what is here stands on the rounds that were done." }
         }
         @for note in &report.notes { p { "Note: " (note) } }

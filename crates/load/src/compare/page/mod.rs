@@ -11,9 +11,9 @@ use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
 pub use self::metadata::page as metadata_page;
 pub(super) use self::text::number;
 use self::text::{moment, perhaps};
-use super::machine::Machine;
+use super::occasion::Occasion;
 use super::plan::Protection;
-use super::report::{Case, Network, Report};
+use super::report::{Case, Report};
 use super::servers::Description;
 use super::summary::NeverWorse;
 use crate::figures::bytes;
@@ -22,18 +22,8 @@ const STYLE: &str = include_str!("style.css");
 
 /// The page.
 pub fn page(report: &Report) -> String {
-    let servers: Vec<&str> = report.servers.iter().map(|server| server.name.as_str()).collect();
-    let about = format!(
-        "{} on the network “{}”; Multilane {}, {}, {:.0} s",
-        servers.join(" and "),
-        report.network.name,
-        report.version,
-        moment(report.began),
-        report.seconds
-    );
     let what = Conditions {
-        machine: &report.machine,
-        network: &report.network,
+        occasion: &report.occasion,
         servers: &report.servers,
         method: &report.method.description,
         workloads: &figures::workloads(report),
@@ -50,7 +40,7 @@ pub fn page(report: &Report) -> String {
         (curves::section(report.curves.as_ref()))
         (all_cases(report))
     };
-    document("SMB Multichannel compared", &about, &body)
+    document("SMB Multichannel compared", &what.about(), &body)
 }
 
 /// A page with a title, a line about it, and all the rest.
@@ -104,7 +94,7 @@ fn contents(report: &Report) -> Markup {
 fn verdicts(report: &Report) -> Markup {
     html! {
         h2 { "Several channels against one" }
-        @if !report.is_complete {
+        @if !report.occasion.is_complete {
             p.bad { "The comparison was ended early; what is here stands on the rounds that were done." }
         }
         @for verdict in &report.summary.never_worse { (never_worse(verdict)) }
@@ -130,16 +120,29 @@ fn never_worse(verdict: &NeverWorse) -> Markup {
 
 /// What was measured, and on what.
 struct Conditions<'a> {
-    machine: &'a Machine,
-    network: &'a Network,
+    occasion: &'a Occasion,
     servers: &'a [Description],
     method: &'a str,
     workloads: &'a str,
 }
 
+impl Conditions<'_> {
+    /// Them in a line.
+    fn about(&self) -> String {
+        let servers: Vec<&str> = self.servers.iter().map(|server| server.name.as_str()).collect();
+        let Occasion { version, began, seconds, network, .. } = self.occasion;
+        format!(
+            "{} on the network “{}”; Multilane {version}, {}, {seconds:.0} s",
+            servers.join(" and "),
+            network.name,
+            moment(*began)
+        )
+    }
+}
+
 impl Render for Conditions<'_> {
     fn render(&self) -> Markup {
-        let machine = self.machine;
+        let machine = &self.occasion.machine;
         html! {
             h2.beside { "What was measured, and on what" }
             dl {
@@ -151,7 +154,7 @@ impl Render for Conditions<'_> {
                     (format_args!("{:.1}", machine.load_before))
                 }
                 dt { "network" }
-                dd { (self.network.description) }
+                dd { (self.occasion.network.description) }
                 @for server in self.servers {
                     dt { (server.name) }
                     dd { (server.about) " (" (server.address) ")" }
