@@ -40,9 +40,7 @@ def main():
 
 def frozen(stack):
     disk = LoopDisk(pathlib.Path(os.environ["FROZEN_FOLDER"]), None)
-    bystander = stack.enter_context(signed_in(SHARE))
-    theirs = bystander.open("bystander")
-    expect(bystander.call(WRITE, write_body(theirs, block(0))).status == SUCCESS, "the bystander's WRITE was refused")
+    bystander, theirs = bystanding(stack)
     stuck = [Stuck(stack.enter_context(signed_in(FROZEN)), number) for number in range(CLIENTS)]
     drop_caches()
     disk.freeze()
@@ -81,6 +79,14 @@ def operators_are_told():
 def said(*words):
     told = subprocess.run([os.environ["MULTILANE"], *words, "--json"], capture_output=True, text=True, timeout=60)
     return json.loads(told.stdout)
+
+
+def bystanding(stack):
+    """A client of the other share, and the file that it has open there and has written to."""
+    bystander = stack.enter_context(signed_in(SHARE))
+    theirs = bystander.open("bystander")
+    expect(bystander.call(WRITE, write_body(theirs, block(0))).status == SUCCESS, "the bystander's WRITE was refused")
+    return bystander, theirs
 
 
 def others_are_served(bystander, theirs, what_happens):

@@ -10,9 +10,9 @@ import struct
 import time
 
 from conformance.frozen import FROZEN, SHARE
-from conformance.frozen_checks import block, others_are_served, signed_in
+from conformance.frozen_checks import bystanding, others_are_served, signed_in
 from conformance.frozen_start_checks import ENDS_SECONDS, GUID, PERSISTENT, SERVED_SECONDS, command, is_answered, launched, start, tree_status, wait, works
-from conformance.hostile.client import CREATE, ECHO, ECHO_BODY, SUCCESS, WRITE, Closed, create_body, create_context, write_body
+from conformance.hostile.client import CREATE, ECHO, ECHO_BODY, SUCCESS, Closed, create_body, create_context
 from conformance.loop_disk import LoopDisk
 from conformance.report import Lines, expect
 from conformance.server import kill
@@ -30,9 +30,7 @@ def main():
     started = []
     with contextlib.ExitStack() as stack:
         stack.callback(lambda: kill([server.pid for server in started]))
-        bystander = stack.enter_context(signed_in(SHARE))
-        theirs = bystander.open("bystander")
-        expect(bystander.call(WRITE, write_body(theirs, block(0))).status == SUCCESS, "the bystander's WRITE was refused")
+        bystander, theirs = bystanding(stack)
         stuck = stack.enter_context(signed_in(FROZEN))
         elsewhere = copied_data()
         os.sync()

@@ -8,8 +8,8 @@ import select
 import struct
 import time
 
-from conformance.frozen import FROZEN, SHARE
-from conformance.frozen_checks import Asking, BLOCK_BYTES, block, lines, others_are_served, signed_in
+from conformance.frozen import FROZEN
+from conformance.frozen_checks import Asking, BLOCK_BYTES, block, bystanding, lines, others_are_served, signed_in
 from conformance.hostile.client import (
     FLUSH, QUERY_INFO, READ, SET_INFO, SUCCESS, WRITE, query_info_body, read_body, set_info_body, write_body,
 )
@@ -33,8 +33,7 @@ def main():
 
 def device_hangs(stack):
     device = LoopDisk(pathlib.Path(os.environ["DEVICE_FOLDER"]), None)
-    bystander = stack.enter_context(signed_in(SHARE))
-    theirs = bystander.open("bystander")
+    bystander, theirs = bystanding(stack)
     changing = Client(stack.enter_context(signed_in(FROZEN)))
     looking = [Client(stack.enter_context(signed_in(FROZEN))) for _ in range(LOOKING)]
     for file in changing.files:

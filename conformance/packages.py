@@ -103,6 +103,13 @@ def python_with(*requirements, folder="venv"):
     return str(python)
 
 
+def go_on_with(*requirements, module):
+    """Has this module run anew in the interpreter that has what it imports, where this is another one."""
+    python = python_with(*requirements)
+    if pathlib.Path(sys.prefix) != pathlib.Path(python).parent.parent:
+        os.execve(python, [python, "-m", module, *sys.argv[1:]], dict(os.environ, PYTHONPATH=str(ROOT)))
+
+
 def go_program(folder, package):
     """Builds a program of the Go module in this folder of conformance/ and returns its path."""
     version = subprocess.run(["go", "env", "GOVERSION"], capture_output=True, text=True).stdout if find("go") else ""

@@ -9,11 +9,11 @@ import pathlib
 import ssl
 import urllib.parse
 
-from azure.core.exceptions import HttpResponseError
 from azure.storage.fileshare import (AccessPolicy, CorsRule, FileSasPermissions, ResourceTypes, Services, ShareClient, ShareFileClient,
                                      ShareSasPermissions, ShareServiceClient, generate_account_sas, generate_file_sas, generate_share_sas)
 
-from conformance.report import Failure, Lines
+from conformance.report import Lines, expect
+from conformance.rest_client import refused
 
 URL, ACCOUNT, KEY = os.environ["REST_URL"], os.environ["REST_ACCOUNT"], os.environ["REST_KEY"]
 SHARE, FOLDER = os.environ["SMB_SHARE"], pathlib.Path(os.environ["LOCAL_FOLDER"])
@@ -57,22 +57,6 @@ def share_by(sas):
 
 def file_by(sas, path):
     return ShareFileClient(URL, SHARE, path, credential=sas)
-
-
-def refused(work, code, status=403):
-    try:
-        work()
-    except HttpResponseError as error:
-        seen = getattr(error.error_code, "value", error.error_code), error.status_code
-        if seen != (code, status):
-            raise Failure(f"refused with {seen}, not {(code, status)}") from error
-        return
-    raise Failure(f"not refused with {code}")
-
-
-def expect(is_so, seen):
-    if not is_so:
-        raise Failure(str(seen))
 
 
 PERMISSION, LEVEL, SERVICE = (f"Authorization{what}Mismatch" for what in ("Permission", "ResourceType", "Service"))

@@ -11,20 +11,18 @@ import pathlib
 import random
 import socket
 import urllib.parse
-import uuid
 
-from azure.core.exceptions import ClientAuthenticationError, HttpResponseError
+from azure.core.exceptions import ClientAuthenticationError
 from azure.storage.fileshare import ShareServiceClient
-from smbprotocol.connection import Connection
 from smbprotocol.open import (CreateDisposition, CreateOptions, FilePipePrinterAccessMask, ImpersonationLevel, Open, ShareAccess,
                               SMB2LockElement, SMB2LockRequest)
-from smbprotocol.session import Session
-from smbprotocol.tree import TreeConnect
 
-from conformance.report import Failure, Lines
+from conformance.report import Failure, Lines, expect
+from conformance.rest_client import refused, smb
 
 URL, ACCOUNT, KEY = os.environ["REST_URL"], os.environ["REST_ACCOUNT"], os.environ["REST_KEY"]
 SHARE, FOLDER = os.environ["SMB_SHARE"], pathlib.Path(os.environ["LOCAL_FOLDER"])
+BY_SMB = SHARE, os.environ["SMB_USER"], os.environ["SMB_PASSWORD"]
 HOST, PORT = urllib.parse.urlsplit(URL).hostname, urllib.parse.urlsplit(URL).port
 MIB = 1 << 20
 # Lengths at which something changes: of ranges, of reads ahead, of bodies.
@@ -36,11 +34,6 @@ lines = Lines()
 chance = random.Random(1)
 
 
-def expect(is_so, seen):
-    if not is_so:
-        raise Failure(str(seen))
-
-
 def main():
     service = ShareServiceClient(URL, credential={"account_name": ACCOUNT, "account_key": KEY})
     share = service.get_share_client(SHARE)
@@ -48,7 +41,7 @@ def main():
         with lines.check(f"azure-storage-file-share: {check.__doc__}"):
             check(service, share)
     for check in (one_truth, sharing, locks, deletion):
-        with lines.check(check.__doc__), smb() as tree:
+        with lines.check(check.__doc__), smb(*BY_SMB) as tree:
             check(share, tree)
     for check in (keys, signatures, hostile_names, bodies, many_connections):
         with lines.check(check.__doc__):
@@ -179,32 +172,7 @@ def refusals(service, share):
     refused(service.get_share_client("nothing").get_share_properties, "ShareNotFound", 404)
 
 
-def refused(work, code, status):
-    try:
-        work()
-    except HttpResponseError as error:
-        seen = getattr(error.error_code, "value", error.error_code), error.status_code
-        expect(seen == (code, status), f"refused with {seen}, not {(code, status)}")
-        return
-    raise Failure(f"not refused with {code}")
-
-
 # SMB beside it.
-
-@contextlib.contextmanager
-def smb():
-    """A share as an SMB client has it."""
-    connection = Connection(uuid.uuid4(), os.environ["SMB_HOST"], int(os.environ["SMB_PORT"]))
-    connection.connect()
-    try:
-        session = Session(connection, os.environ["SMB_USER"], os.environ["SMB_PASSWORD"])
-        session.connect()
-        tree = TreeConnect(session, rf"\\{os.environ['SMB_HOST']}\{SHARE}")
-        tree.connect()
-        yield tree
-    finally:
-        connection.disconnect()
-
 
 @contextlib.contextmanager
 def opened(tree, name, sharing=ShareAccess.FILE_SHARE_READ | ShareAccess.FILE_SHARE_WRITE | ShareAccess.FILE_SHARE_DELETE, options=0):

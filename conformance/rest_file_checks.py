@@ -15,8 +15,9 @@ from smbprotocol.file_info import FileAttributes
 from smbprotocol.open import (CreateDisposition, CreateOptions, FilePipePrinterAccessMask, ImpersonationLevel, Open, RequestedOplockLevel,
                               ShareAccess)
 
-from conformance.report import Failure
-from conformance.rest_checks import ACCOUNT, FOLDER, KEY, MIB, SHARE, URL, asked, chance, expect, lines, opened, refused, smb
+from conformance.report import Failure, expect
+from conformance.rest_checks import ACCOUNT, BY_SMB, FOLDER, KEY, MIB, SHARE, URL, asked, chance, lines, opened
+from conformance.rest_client import refused, smb
 
 SDDL = "O:S-1-5-21-2127521184-1604012920-1887927527-1001G:SYD:PAI(A;;FA;;;BA)(A;;0x1301bf;;;AU)(D;OICIIO;SD;;;S-1-5-21-1-2-3-500)"
 TIME = datetime.datetime(2019, 5, 10, 1, 2, 3, 123456, tzinfo=datetime.UTC)
@@ -35,7 +36,7 @@ def main():
         with lines.check(f"azure-storage-file-share: {check.__doc__}"):
             check(service, share)
     for check in (leases, handles, open_below, made_whole, attributes_beside_smb, written_time, caching, streams_by_smb):
-        with lines.check(check.__doc__), smb() as tree:
+        with lines.check(check.__doc__), smb(*BY_SMB) as tree:
             check(share, tree)
     for check in (hostile_properties, dots, changes_at_once):
         with lines.check(check.__doc__):

@@ -9,13 +9,11 @@ import uuid
 from azure.core.exceptions import HttpResponseError
 from azure.storage.fileshare import (AccessPolicy, CorsRule, Metrics, RetentionPolicy, ShareClient, ShareLeaseClient, ShareSasPermissions,
                                      ShareServiceClient, generate_share_sas)
-from smbprotocol.connection import Connection
 from smbprotocol.exceptions import SMBResponseException
-from smbprotocol.session import Session
-from smbprotocol.tree import TreeConnect
 
-from conformance.report import Failure, Lines
-from conformance.rest_checks import ACCOUNT, HOST, KEY, PORT, asked, expect, opened, refused
+from conformance.report import Failure, Lines, expect
+from conformance.rest_checks import ACCOUNT, HOST, KEY, PORT, asked, opened
+from conformance.rest_client import refused, smb
 
 # Accounts that the suite has made, each with a key: of the SKUs, and one that keeps deleted shares.
 KEPT, V1, V2, STANDARD = (os.environ[f"REST_{name}"] for name in ("KEPT", "V1", "V2", "STANDARD"))
@@ -47,20 +45,9 @@ def share_of(account=ACCOUNT, **options):
             share.delete_share()
 
 
-@contextlib.contextmanager
-def smb(share, account=ACCOUNT):
+def signed_in(share, account=ACCOUNT):
     """A share as an SMB client has it that signs in with the account's key."""
-    connection = Connection(uuid.uuid4(), os.environ["SMB_HOST"], int(os.environ["SMB_PORT"]))
-    connection.connect()
-    try:
-        session = Session(connection, account, KEYS[account])
-        session.connect()
-        tree = TreeConnect(session, rf"\\{os.environ['SMB_HOST']}\{share}")
-        tree.connect()
-        yield tree
-    finally:
-        with contextlib.suppress(Exception):
-            connection.disconnect()
+    return smb(share, account, KEYS[account])
 
 
 def refused_by_smb(work):
@@ -78,13 +65,13 @@ def made_and_deleted():
         expect(made.etag and made.last_modified and made.protocols == ["SMB"], made)
         refused(share.create_share, "ShareAlreadyExists", 409)
         share.get_file_client("hello").upload_file(b"by rest")
-        with smb(share.share_name) as tree, opened(tree, "hello") as file:
+        with signed_in(share.share_name) as tree, opened(tree, "hello") as file:
             expect(file.read(0, 7) == b"by rest", "SMB reads another text")
         share.delete_share()
         refused(share.get_share_properties, "ShareNotFound", 404)
         refused(share.delete_share, "ShareNotFound", 404)
         refused(lambda: share.get_file_client("hello").download_file(), "ShareNotFound", 404)
-        with_smb = smb(share.share_name)
+        with_smb = signed_in(share.share_name)
         refused_by_smb(with_smb.__enter__)
 
 
@@ -101,7 +88,7 @@ def deleted_under_smb():
     """what SMB clients have open ends when its share is deleted"""
     with share_of() as share:
         share.get_file_client("open").upload_file(b"text")
-        with smb(share.share_name) as tree, opened(tree, "open") as file:
+        with signed_in(share.share_name) as tree, opened(tree, "open") as file:
             expect(file.read(0, 4) == b"text", "it is not open")
             share.delete_share()
             refused_by_smb(lambda: file.read(0, 4))
@@ -292,7 +279,7 @@ def undeleted():
     with share_of(KEPT, metadata={"a": "b"}) as share:
         share.get_file_client("file").upload_file(b"kept")
         share.delete_share()
-        refused_by_smb(smb(share.share_name, KEPT).__enter__)
+        refused_by_smb(signed_in(share.share_name, KEPT).__enter__)
         refused(share.get_share_properties, "ShareNotFound", 404)
         # A second one of the same name.
         share.create_share()
@@ -307,7 +294,7 @@ def undeleted():
         service.undelete_share(share.share_name, first.version)
         expect(share.get_file_client("file").download_file().readall() == b"kept", "another text")
         expect(share.get_share_properties().metadata == {"a": "b"}, "its metadata is gone")
-        with smb(share.share_name, KEPT) as tree, opened(tree, "file") as file:
+        with signed_in(share.share_name, KEPT) as tree, opened(tree, "file") as file:
             expect(file.read(0, 4) == b"kept", "SMB reads another text")
         second = next(one for one in found if one is not first)
         refused(lambda: service.undelete_share(share.share_name, second.version), "ShareAlreadyExists", 409)

@@ -15,10 +15,10 @@ import urllib.parse
 import urllib.request
 
 from azure.core.credentials import AccessToken
-from azure.core.exceptions import HttpResponseError
 from azure.storage.fileshare import ShareServiceClient, ShareFileClient, generate_file_sas, generate_share_sas
 
-from conformance.report import Failure, Lines, expect
+from conformance.report import Lines, expect
+from conformance.rest_client import refused
 
 URL, ACCOUNT, KEY = os.environ["REST_URL"], os.environ["REST_ACCOUNT"], os.environ["REST_KEY"]
 SHARE, PROGRAM = os.environ["SMB_SHARE"], os.environ["MULTILANE"]
@@ -66,16 +66,6 @@ def main():
 
 def service_of(role, **more):
     return ShareServiceClient(URL, credential=Credential(role), token_intent="backup", retry_total=0, **more)
-
-
-def refused(work, code, status=403):
-    try:
-        work()
-    except HttpResponseError as error:
-        seen = getattr(error.error_code, "value", error.error_code), error.status_code
-        expect(seen == (code, status), f"refused with {seen}, not {(code, status)}")
-        return
-    raise Failure(f"not refused with {code}")
 
 
 def files():

@@ -32,7 +32,7 @@ MARGIN_SECONDS = 1
 
 def main():
     arguments = parsed_arguments()
-    within_environment()
+    packages.go_on_with(*REQUIREMENTS, module="conformance.bench.fairness")
     greedy = packages.rust_program("bench-client", "bench-client")
     print(f"Machine: {machine()}. {arguments.seconds} seconds each.\n")
     print(line(["server", "greedy connections", "reads/s", "p50, ms", "p99, ms", "longest, ms", "greedy, MiB/s"]))
@@ -102,13 +102,6 @@ def reads(seconds):
             assert answer.status == SUCCESS, f"READ: {answer.status:#x}"
             taken.append(time.monotonic() - began)
     return taken
-
-
-def within_environment():
-    """Goes on in the interpreter that has what the modest client imports."""
-    python = packages.python_with(*REQUIREMENTS)
-    if pathlib.Path(sys.prefix) != pathlib.Path(python).parent.parent:
-        os.execve(python, [python, "-m", "conformance.bench.fairness", *sys.argv[1:]], dict(os.environ, PYTHONPATH=str(packages.ROOT)))
 
 
 def parsed_arguments():

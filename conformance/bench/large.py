@@ -39,7 +39,7 @@ class Refused(Exception):
 
 def main():
     arguments = parsed_arguments()
-    within_environment()
+    packages.go_on_with(*REQUIREMENTS, module="conformance.bench.large")
     servers = [(str(binary), binary) for binary in arguments.binary]
     if arguments.samba:
         servers.append(("samba", None))
@@ -177,13 +177,6 @@ def unlocks():
             done.set()
             thread.join()
         return 1000 * statistics.median(took), 1000 * longest[0]
-
-
-def within_environment():
-    """Goes on in the interpreter that has what the clients import."""
-    python = packages.python_with(*REQUIREMENTS)
-    if pathlib.Path(sys.prefix) != pathlib.Path(python).parent.parent:
-        os.execve(python, [python, "-m", "conformance.bench.large", *sys.argv[1:]], dict(os.environ, PYTHONPATH=str(packages.ROOT)))
 
 
 def parsed_arguments():

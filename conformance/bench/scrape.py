@@ -29,7 +29,7 @@ SCRAPE_MAX = 0.050
 
 def main():
     arguments = parsed()
-    within_environment()
+    packages.go_on_with(*REQUIREMENTS, module="conformance.bench.scrape")
     raise_open_files()
     shares = tuple(f"projects-{number:03}" for number in range(arguments.shares))
     with serving(Told, Wanted(ram_shares=shares)) as server, contextlib.ExitStack() as held:
@@ -63,13 +63,6 @@ def sign_in(sessions, shares, held):
         client.login()
         client.tree_connect(shares[number % len(shares)])
         client.call(ECHO, ECHO_BODY)
-
-
-def within_environment():
-    """Goes on in the interpreter that has what the sessions import."""
-    python = packages.python_with(*REQUIREMENTS)
-    if pathlib.Path(sys.prefix) != pathlib.Path(python).parent.parent:
-        os.execve(python, [python, "-m", "conformance.bench.scrape", *sys.argv[1:]], dict(os.environ, PYTHONPATH=str(packages.ROOT)))
 
 
 @contextlib.contextmanager

@@ -68,7 +68,7 @@ class Seen:
 
 def main():
     arguments = parsed()
-    within_environment()
+    packages.go_on_with(*REQUIREMENTS, module="conformance.bench.bounds")
     signal.signal(signal.SIGTERM, end_with_everything)
     signal.signal(signal.SIGINT, end_with_everything)
     from conformance.bench.bounds import cases  # noqa: F401, they register themselves
@@ -90,13 +90,6 @@ def main():
     if slow:
         print(f"the bystander's 99th percentile was over {TIMES_ALONE} times alone + {MORE_MS} ms in: {', '.join(slow)}")
     sys.exit(bool(broken))
-
-
-def within_environment():
-    """Goes on in the interpreter that has what the attacks import."""
-    python = packages.python_with(*REQUIREMENTS)
-    if pathlib.Path(sys.prefix) != pathlib.Path(python).parent.parent:
-        os.execve(python, [python, "-m", "conformance.bench.bounds", *sys.argv[1:]], dict(os.environ, PYTHONPATH=str(packages.ROOT)))
 
 
 def placed(kind, case):
