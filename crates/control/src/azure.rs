@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::provisioning::{next_decrease, v1_egress_mibps, v1_ingress_mibps};
 use crate::{ProvisionModel, Provisioned, ShareRecord};
@@ -34,12 +34,15 @@ pub struct ShareProperties {
     pub max_burst_credits_for_iops: Option<u64>,
     /// The credits that are left. The catalog does not know: a running server does.
     pub available_burst_credits: Option<u64>,
-    /// From when on the size may be decreased, as in RFC 3339.
-    pub next_allowed_quota_downgrade_time: Option<String>,
+    /// From when on the size may be decreased.
+    #[serde(serialize_with = "time")]
+    pub next_allowed_quota_downgrade_time: Option<Timestamp>,
     /// From when on the operations may be decreased; of v2.
-    pub next_allowed_provisioned_iops_downgrade_time: Option<String>,
+    #[serde(serialize_with = "time")]
+    pub next_allowed_provisioned_iops_downgrade_time: Option<Timestamp>,
     /// From when on the throughput may be decreased; of v2.
-    pub next_allowed_provisioned_bandwidth_downgrade_time: Option<String>,
+    #[serde(serialize_with = "time")]
+    pub next_allowed_provisioned_bandwidth_downgrade_time: Option<Timestamp>,
 }
 
 impl From<&ShareRecord> for ShareProperties {
@@ -66,6 +69,14 @@ impl From<&ShareRecord> for ShareProperties {
     }
 }
 
-fn next(provisioned: Option<&Provisioned>, increased: impl Fn(&Provisioned) -> Timestamp) -> Option<String> {
-    provisioned.map(|provisioned| next_decrease(increased(provisioned)).to_string())
+fn next(provisioned: Option<&Provisioned>, increased: impl Fn(&Provisioned) -> Timestamp) -> Option<Timestamp> {
+    provisioned.map(|provisioned| next_decrease(increased(provisioned)))
+}
+
+/// A time as RFC 3339 has it.
+fn time<S: Serializer>(time: &Option<Timestamp>, to: S) -> Result<S::Ok, S::Error> {
+    match time {
+        Some(time) => to.collect_str(time),
+        None => to.serialize_none(),
+    }
 }

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use control::{
     AccessTier, Account, AccountKind, AccountName, AzureShare, BREAK_SECONDS_MAX, Billing, By, DeletedShare,
-    LEASE_SECONDS, LeaseAction, LeaseState, NewShare, Provision, ProvisionChanges, ProvisionUpdate, ShareChanges,
-    ShareName, ShareProperties, ShareRecord, Source, lease_by, lease_state, refused_by_lease,
+    LEASE_SECONDS, LeaseAction, NewShare, Provision, ProvisionChanges, ProvisionUpdate, ShareChanges, ShareName,
+    ShareProperties, ShareRecord, Source, lease_by, refused_by_lease,
 };
 use hyper::StatusCode;
 use jiff::Timestamp;
@@ -19,7 +19,7 @@ use super::answer::json as answered;
 use super::call::OfShare;
 use super::{Ask, Failure, Management};
 use crate::answer::{Answer, empty};
-use crate::operations::{guid, new_guid, new_share_name, quota_gib, share_etag, tier_name};
+use crate::operations::{LeaseTold, guid, new_guid, new_share_name, quota_gib, share_etag, tier_name};
 
 const TYPE: &str = "Microsoft.Storage/storageAccounts/fileServices/shares";
 /// Shares of one answer, at most.
@@ -351,17 +351,11 @@ fn told(management: &Management, account: &Account, share: &ShareRecord) -> Valu
         properties.remove("availableBurstCredits");
         properties.retain(|_, value| !value.is_null());
     }
-    let (status, state) = match lease_state(kept.lease.as_ref(), Timestamp::now()) {
-        LeaseState::Available => ("Unlocked", "Available"),
-        LeaseState::Leased => ("Locked", "Leased"),
-        LeaseState::Expired => ("Unlocked", "Expired"),
-        LeaseState::Breaking => ("Locked", "Breaking"),
-        LeaseState::Broken => ("Unlocked", "Broken"),
-    };
+    let lease = LeaseTold::of(&kept);
     properties["shareQuota"] = quota_gib(share).into();
     properties["accessTier"] = tier_name(&kept, account.kind).into();
-    properties["leaseStatus"] = status.into();
-    properties["leaseState"] = state.into();
+    properties["leaseStatus"] = capitalized(lease.status).into();
+    properties["leaseState"] = capitalized(lease.state).into();
     properties["lastModifiedTime"] = kept.modified().to_string().into();
     if !kept.metadata.is_empty() {
         properties["metadata"] = json!(kept.metadata);
@@ -373,6 +367,11 @@ fn told(management: &Management, account: &Account, share: &ShareRecord) -> Valu
         "etag": share_etag(&kept),
         "properties": properties,
     })
+}
+
+/// A word as this interface has it: with a capital letter.
+fn capitalized(word: &str) -> String {
+    word.char_indices().map(|(at, letter)| if at == 0 { letter.to_ascii_uppercase() } else { letter }).collect()
 }
 
 fn told_deleted(management: &Management, account: &Account, deleted: &DeletedShare) -> Value {

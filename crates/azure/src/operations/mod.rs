@@ -48,7 +48,7 @@ pub(crate) use self::service_properties::rules;
 pub(crate) use self::share::new_name as new_share_name;
 pub(crate) use self::share_acl::parsed as policies;
 pub(crate) use self::share_lease::{guid, new_guid};
-pub(crate) use self::share_properties::{etag as share_etag, quota_gib, tier_name};
+pub(crate) use self::share_properties::{LeaseTold, etag as share_etag, quota_gib, tier_name};
 
 /// What operations work with.
 pub(crate) struct Service {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use control::{AccountKind, AzureShare, ProvisionModel, ShareProperties, ShareRecord};
+use control::{AccountKind, AzureShare, ShareProperties, ShareRecord};
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -157,8 +157,6 @@ pub(super) fn list_shares(service: &Service, ask: &Ask) -> Result<Answer, Failur
 
 fn told(share: &ShareRecord, kept: &AzureShare, kind: AccountKind, include: &Include) -> Share {
     let (lease, known) = (LeaseTold::of(kept), ShareProperties::from(share));
-    let next = |increased| http_date(control::provisioning::next_decrease(increased));
-    let of_v2 = share.provisioned.filter(|of| of.model == ProvisionModel::V2);
     let properties = Properties {
         modified: http_date(kept.modified()),
         etag: etag(kept),
@@ -177,9 +175,11 @@ fn told(share: &ShareRecord, kept: &AzureShare, kind: AccountKind, include: &Inc
         provisioned_mibps: known.provisioned_bandwidth_mibps,
         included_burst_iops: known.included_burst_iops,
         max_burst_credits_for_iops: known.max_burst_credits_for_iops,
-        next_allowed_quota_downgrade_time: share.provisioned.map(|of| next(of.increased.gib)),
-        next_allowed_provisioned_iops_downgrade_time: of_v2.map(|of| next(of.increased.iops)),
-        next_allowed_provisioned_bandwidth_downgrade_time: of_v2.map(|of| next(of.increased.mibps)),
+        next_allowed_quota_downgrade_time: known.next_allowed_quota_downgrade_time.map(http_date),
+        next_allowed_provisioned_iops_downgrade_time: known.next_allowed_provisioned_iops_downgrade_time.map(http_date),
+        next_allowed_provisioned_bandwidth_downgrade_time: known
+            .next_allowed_provisioned_bandwidth_downgrade_time
+            .map(http_date),
         paid_bursting_enabled: false,
         enable_smb_directory_lease: true,
     };

@@ -1,8 +1,8 @@
 //! The properties of a share: how large and how fast it may be, its tier, its metadata.
 
 use control::{
-    AccessTier, AccountKind, AzureShare, By, LeaseState, ProvisionChanges, ProvisionModel, ProvisionUpdate,
-    ShareChanges, ShareProperties, ShareRecord, lease_state,
+    AccessTier, AccountKind, AzureShare, By, LeaseState, ProvisionChanges, ProvisionUpdate, ShareChanges,
+    ShareProperties, ShareRecord, lease_state,
 };
 use hyper::StatusCode;
 use jiff::Timestamp;
@@ -111,7 +111,7 @@ pub(super) fn get(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
     for (name, number) in numbers {
         number.into_iter().for_each(|number| set_header(&mut answer, name, &number.to_string()));
     }
-    set_downgrades(&mut answer, &share);
+    set_downgrades(&mut answer, &properties);
     let kind = service.kind(ask.by.account());
     set_header(&mut answer, "x-ms-access-tier", tier_name(&kept, kind));
     if let Some((_, since)) = kept.tier() {
@@ -127,15 +127,15 @@ pub(super) fn get(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
     Ok(answer)
 }
 
-/// What is told of a share's lease.
-pub(super) struct LeaseTold {
-    pub(super) status: &'static str,
-    pub(super) state: &'static str,
+/// What is told of a share's lease, in the data plane's words.
+pub(crate) struct LeaseTold {
+    pub(crate) status: &'static str,
+    pub(crate) state: &'static str,
     pub(super) duration: Option<&'static str>,
 }
 
 impl LeaseTold {
-    pub(super) fn of(kept: &AzureShare) -> Self {
+    pub(crate) fn of(kept: &AzureShare) -> Self {
         let lease = kept.lease.as_ref();
         let (status, state) = match lease_state(lease, Timestamp::now()) {
             LeaseState::Available => ("unlocked", "available"),
@@ -165,7 +165,7 @@ pub(super) async fn set(service: &Service, ask: &Ask) -> Result<Answer, Failure>
     let mut answer = empty(StatusCode::OK);
     set_version(&mut answer, &service.catalog.azure_share(&share));
     set_quota(&mut answer, &share);
-    set_downgrades(&mut answer, &share);
+    set_downgrades(&mut answer, &ShareProperties::from(&share));
     Ok(answer)
 }
 
@@ -201,13 +201,20 @@ pub(super) fn set_quota(answer: &mut Answer, share: &ShareRecord) {
 }
 
 /// From when on what is provisioned may be decreased.
-fn set_downgrades(answer: &mut Answer, share: &ShareRecord) {
-    let Some(of) = share.provisioned else { return };
-    let next = |increased| http_date(control::provisioning::next_decrease(increased));
-    set_header(answer, "x-ms-share-next-allowed-quota-downgrade-time", &next(of.increased.gib));
-    if of.model == ProvisionModel::V2 {
-        set_header(answer, "x-ms-share-next-allowed-provisioned-iops-downgrade-time", &next(of.increased.iops));
-        set_header(answer, "x-ms-share-next-allowed-provisioned-bandwidth-downgrade-time", &next(of.increased.mibps));
+fn set_downgrades(answer: &mut Answer, properties: &ShareProperties) {
+    let times = [
+        ("x-ms-share-next-allowed-quota-downgrade-time", properties.next_allowed_quota_downgrade_time),
+        (
+            "x-ms-share-next-allowed-provisioned-iops-downgrade-time",
+            properties.next_allowed_provisioned_iops_downgrade_time,
+        ),
+        (
+            "x-ms-share-next-allowed-provisioned-bandwidth-downgrade-time",
+            properties.next_allowed_provisioned_bandwidth_downgrade_time,
+        ),
+    ];
+    for (name, time) in times {
+        time.into_iter().for_each(|time| set_header(answer, name, &http_date(time)));
     }
 }
 

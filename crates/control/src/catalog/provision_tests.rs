@@ -275,8 +275,8 @@ fn a_provisioned_share_limits_its_users_and_nothing_else() {
 fn azure_has_names_for_all_of_it() {
     let (_place, _folder, mut catalog) = catalog(None);
     let now: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
-    let next = Some(next_decrease(now).to_string());
-    assert_eq!(next.as_deref(), Some("2026-03-02T12:00:00Z"));
+    let next = Some(next_decrease(now));
+    assert_eq!(next, "2026-03-02T12:00:00Z".parse().ok());
     let mut properties =
         |new: &NewShare| ShareProperties::from(&catalog.create_share_at(new, &[], AzureShare::default(), now).unwrap());
     let v1 = properties(&provisioned("one", 1_024, None, None));
@@ -286,14 +286,17 @@ fn azure_has_names_for_all_of_it() {
     );
     assert_eq!((v1.provisioned_ingress_mibps, v1.provisioned_egress_mibps), (Some(81), Some(122)));
     assert_eq!((v1.included_burst_iops, v1.max_burst_credits_for_iops), (Some(10_000), Some(21_513_600)));
-    assert_eq!((&v1.next_allowed_quota_downgrade_time, v1.access_tier), (&next, Some("Premium")));
+    assert_eq!((v1.next_allowed_quota_downgrade_time, v1.access_tier), (next, Some("Premium")));
     assert_eq!(v1.next_allowed_provisioned_iops_downgrade_time, None);
+    let told = serde_json::to_value(&v1).unwrap();
+    assert_eq!(told["nextAllowedQuotaDowngradeTime"], "2026-03-02T12:00:00Z");
+    assert!(told["nextAllowedProvisionedIopsDowngradeTime"].is_null());
     let v2 = properties(&provisioned("two", 1_024, Some(5_000), None));
     assert_eq!(
         (v2.provisioned_iops, v2.provisioned_ingress_mibps, v2.provisioned_egress_mibps),
         (Some(5_000), None, None)
     );
-    assert_eq!((&v2.next_allowed_provisioned_iops_downgrade_time, v2.available_burst_credits), (&next, None));
+    assert_eq!((v2.next_allowed_provisioned_iops_downgrade_time, v2.available_burst_credits), (next, None));
     let plain = properties(&ram("three"));
     assert_eq!((plain.share_quota, plain.access_tier, plain.enabled_protocols), (None, None, "SMB"));
 }
