@@ -5,7 +5,7 @@ use jiff::Timestamp;
 
 use super::opening::Place;
 use super::permission;
-use super::{Ask, Service};
+use super::{Ask, Operation, Service};
 use crate::failure::Failure;
 
 const ATTRIBUTES: &str = "x-ms-file-attributes";
@@ -42,9 +42,13 @@ impl SmbProperties {
                 _ => when(name, text, now),
             })
         };
+        let is_directory = matches!(
+            ask.operation,
+            Operation::CreateDirectory | Operation::SetDirectoryProperties | Operation::RenameDirectory
+        );
         let attributes = match (ask.header(ATTRIBUTES), copied) {
             (Some(text), Some(facts)) if text.eq_ignore_ascii_case("source") => settable(facts.attributes),
-            (Some(text), _) => attributes(text)?,
+            (Some(text), _) => attributes(text, is_directory)?,
             (None, _) => FileAttributes::NONE,
         };
         let basic = Basic {
@@ -148,7 +152,7 @@ fn when(name: &str, text: &str, now: FileTime) -> Result<FileTime, Failure> {
 }
 
 /// Attributes by their names; none where they are preserved.
-fn attributes(text: &str) -> Result<FileAttributes, Failure> {
+fn attributes(text: &str, is_directory: bool) -> Result<FileAttributes, Failure> {
     let text = text.trim();
     if text.eq_ignore_ascii_case("preserve") || text.is_empty() {
         return Ok(FileAttributes::NONE);
@@ -165,6 +169,9 @@ fn attributes(text: &str) -> Result<FileAttributes, Failure> {
         let known = NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         let wrong = || Failure::header(ATTRIBUTES, "names of attributes with | between them, None, or preserve");
         found |= known.ok_or_else(wrong)?.1;
+    }
+    if is_directory && found.contains(FileAttributes::TEMPORARY) {
+        return Err(Failure::header(ATTRIBUTES, "those of a directory, which is never Temporary"));
     }
     Ok(if found.is_empty() { FileAttributes::NORMAL } else { found })
 }
@@ -183,11 +190,19 @@ mod tests {
 
     #[test]
     fn attributes_are_named_in_any_case() {
-        assert_eq!(attributes("ReadOnly|hidden"), Ok(FileAttributes::READONLY | FileAttributes::HIDDEN));
-        assert_eq!(attributes("Directory | System"), Ok(FileAttributes::SYSTEM));
-        assert_eq!(attributes("None"), Ok(FileAttributes::NORMAL));
-        assert_eq!(attributes("preserve"), Ok(FileAttributes::NONE));
-        assert_eq!(attributes("Sparse").map_err(|failure| failure.code), Err(Code::InvalidHeaderValue));
+        assert_eq!(attributes("ReadOnly|hidden", false), Ok(FileAttributes::READONLY | FileAttributes::HIDDEN));
+        assert_eq!(attributes("Directory | System", false), Ok(FileAttributes::SYSTEM));
+        assert_eq!(attributes("None", false), Ok(FileAttributes::NORMAL));
+        assert_eq!(attributes("preserve", false), Ok(FileAttributes::NONE));
+        assert_eq!(attributes("Sparse", false).map_err(|failure| failure.code), Err(Code::InvalidHeaderValue));
+    }
+
+    #[test]
+    fn a_directory_is_never_temporary() {
+        assert_eq!(attributes("Hidden|Temporary", false), Ok(FileAttributes::HIDDEN | FileAttributes::TEMPORARY));
+        let refused = attributes("Hidden|Temporary", true).map_err(|failure| failure.code);
+        assert_eq!(refused, Err(Code::InvalidHeaderValue));
+        assert_eq!(attributes("Hidden|Directory", true), Ok(FileAttributes::HIDDEN));
     }
 
     #[test]
