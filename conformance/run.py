@@ -20,7 +20,7 @@ SERVERS = {"multilane": multilane.Multilane, "samba": samba.Samba}
 LANES = (
     ("torture",),
     ("py_smbprotocol", "go_smb2", "counted", "rust_smb", "smbclient", "time_machine", "people", "backups", "names", "access", "prometheus", "otlp", "page", "kernel"),
-    ("announced", "rest", "rest_shares", "rest_hostile", "management", "rest_js", "rest_go", "rest_trees", "rest_page"),
+    ("announced", "rest", "rest_shares", "rest_hostile", "rest_schema", "management", "rest_js", "rest_go", "rest_trees", "rest_page"),
     ("hostile", "pacing", "coherence", "frozen", "hanging", "power", "kernel_fsx", "kernel_channels", "failover"),
 )
 # These measure, or make the machine busy, and want it to themselves.
@@ -82,6 +82,8 @@ def parsed():
     parser.add_argument("--metadata-caching", choices=("on", "off"), default="on", help="of our own server's account (on)")
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of lines")
     parser.add_argument("--access-cases", type=int, default=4000, metavar="N", help="cases of the suite access (4000)")
+    parser.add_argument("--schema-seconds", type=int, default=0, metavar="N", help="how long the suite rest_schema goes on; once through all operations (0)")
+    parser.add_argument("--schema-seed", type=int, default=1, metavar="N", help="what its requests begin from (1)")
     parser.add_argument("--page-pictures", metavar="FOLDER", help="keep pictures of what the suite page has seen")
     group = parser.add_argument_group("torture")
     group.add_argument("--torture-tests", default=".", metavar="REGEX", help="run only the tests that match")
