@@ -17,7 +17,7 @@ import urllib.request
 from azure.core.credentials import AccessToken
 from azure.storage.fileshare import ShareServiceClient, ShareFileClient, generate_file_sas, generate_share_sas
 
-from conformance.report import Lines, expect
+from conformance.report import Failure, Lines, expect
 from conformance.rest_client import refused
 
 URL, ACCOUNT, KEY = os.environ["REST_URL"], os.environ["REST_ACCOUNT"], os.environ["REST_KEY"]
