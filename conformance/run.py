@@ -1,11 +1,13 @@
 """Runs the conformance suites: `python3 -m conformance.run --help`."""
 
 import argparse
+import contextlib
 import importlib
 import pathlib
 import signal
 import sys
 import threading
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
@@ -17,15 +19,15 @@ SERVERS = {"multilane": multilane.Multilane, "samba": samba.Samba}
 # Modules of the suites. Each lane runs its own in turn, quick ones first, so that a broken server is known early. smbtorture's tests mostly wait for
 # timers; the second lane's clients ask what is right and never how soon, in a guest at last; so do the third's, by REST; the last one's look at times, too,
 # or need a guest each.
-LANES = (
-    ("torture",),
-    ("py_smbprotocol", "go_smb2", "counted", "rust_smb", "smbclient", "time_machine", "people", "backups", "names", "access", "prometheus", "otlp", "page", "kernel"),
-    ("announced", "rest", "rest_shares", "rest_hostile", "rest_schema", "management", "rest_js", "rest_go", "rest_trees", "rest_page"),
-    ("hostile", "pacing", "coherence", "frozen", "hanging", "power", "kernel_fsx", "kernel_channels", "failover"),
-)
+LANES = {
+    "torture": ("torture",),
+    "clients": ("py_smbprotocol", "go_smb2", "counted", "rust_smb", "smbclient", "time_machine", "people", "backups", "names", "access", "prometheus", "otlp", "page", "kernel"),
+    "rest": ("announced", "rest", "rest_shares", "rest_hostile", "rest_schema", "management", "rest_js", "rest_go", "rest_trees", "rest_page"),
+    "times": ("hostile", "pacing", "coherence", "frozen", "hanging", "power", "kernel_fsx", "kernel_channels", "failover"),
+}
 # These measure, or make the machine busy, and want it to themselves.
 ALONE = ("soak", "channels", "cores", "limits", "why", "metadata_cache", "compare")
-SUITES = tuple(name for suites in (*LANES, ALONE) for name in suites)
+SUITES = tuple(name for suites in (*LANES.values(), ALONE) for name in suites)
 # These run only where they are named: what they build, or an emulated machine, takes minutes.
 NAMED = ("package", "project", "rest_page_az", "az", "rest_python_tests")
 
@@ -42,25 +44,37 @@ def main():
         sys.exit(f"{multilane.binary()} is not built: cargo build --release, or set MULTILANE_BINARY")
     chosen = arguments.only or SUITES
 
-    def run_those(suites):
-        for name in suites:
-            if name in chosen:
+    seconds = {"lanes": {}, "suites": {}}
+
+    def run_those(lane, suites):
+        for name in (name for name in suites if name in chosen):
+            with timed(seconds["suites"], name), timed(seconds["lanes"], lane):
                 run_suite(name, kind, report, arguments)
 
-    lanes = [threading.Thread(target=run_those, args=(suites,)) for suites in LANES]
+    lanes = [threading.Thread(target=run_those, args=lane) for lane in LANES.items()]
     for lane in lanes:
         lane.start()
     for lane in lanes:
         lane.join()
-    run_those((*ALONE, *NAMED))
+    run_those("alone", (*ALONE, *NAMED))
     if arguments.json:
         print(report.json())
+    for what, parts in seconds.items():
+        report.note(f"{what}: {', '.join(f'{name} {taken:.0f} s' for name, taken in parts.items())}")
     if report.count("known"):
         print(f"{report.count('known')} known failures, each with its reason in {known.LISTS[kind.kind].name}")
     if report.failures():
         print(report.failures())
     print(report.summary())
     return report.exit_code()
+
+
+@contextlib.contextmanager
+def timed(seconds, name):
+    """Adds the time that the body takes to that of the name."""
+    began = time.monotonic()
+    yield
+    seconds[name] = seconds.get(name, 0) + time.monotonic() - began
 
 
 def run_suite(name, kind, report, options):

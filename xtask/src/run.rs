@@ -6,22 +6,22 @@ use std::ops::{Add, AddAssign};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// How many checks passed and failed, and what was printed of those that failed where they are many.
+/// How many checks passed and failed, and which printed lines are worth reading again at the end: what failed, and what took how long.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) passed: u64,
     pub(crate) failed: u64,
-    pub(crate) failures: Vec<String>,
+    pub(crate) repeated: Vec<String>,
 }
 
 impl Tally {
     pub(crate) fn new(passed: u64, failed: u64) -> Self {
-        Self { passed, failed, failures: Vec::new() }
+        Self { passed, failed, repeated: Vec::new() }
     }
 
-    /// A line that says what failed and is counted elsewhere.
+    /// A line that is repeated and counts nothing.
     fn noted(line: &str) -> Self {
-        Self { failures: vec![line.to_owned()], ..Self::default() }
+        Self { repeated: vec![line.to_owned()], ..Self::default() }
     }
 
     /// One check that failed.
@@ -39,7 +39,7 @@ impl AddAssign for Tally {
     fn add_assign(&mut self, other: Self) {
         self.passed += other.passed;
         self.failed += other.failed;
-        self.failures.extend(other.failures);
+        self.repeated.extend(other.repeated);
     }
 }
 
@@ -127,8 +127,11 @@ fn is_panic(line: &str) -> bool {
     line.starts_with("thread '") && line.contains(" panicked at ")
 }
 
-/// `12 passed, 0 failed, 0 skipped`, as the conformance run ends, which has told by then what failed.
+/// `12 passed, 0 failed, 0 skipped`, as the conformance run ends, which has told by then what failed; before it how long its lanes took.
 pub(crate) fn summary(line: &str) -> Option<Tally> {
+    if line.starts_with("lanes: ") {
+        return Some(Tally::noted(line));
+    }
     let tally = Tally::new(before(line, " passed, ")?, before(line, " failed, ")?);
     line.ends_with(" skipped").then_some(tally)
 }
@@ -169,7 +172,7 @@ mod tests {
         let mut program = Command::new("printf");
         program.args(["%s\n", printed]);
         let failures = ["test a_door ... FAILED", "thread 'a_door' (7) panicked at door.rs:1:2:", "it is open"];
-        let wanted = Tally { failures: failures.map(str::to_owned).to_vec(), ..Tally::new(1, 1) };
+        let wanted = Tally { repeated: failures.map(str::to_owned).to_vec(), ..Tally::new(1, 1) };
         assert_eq!(counted(program, test_result), wanted);
     }
 
@@ -182,6 +185,12 @@ mod tests {
     #[test]
     fn the_conformance_runs_last_line_is_counted() {
         assert_eq!(summary("120 passed, 1 failed, 0 skipped"), Some(Tally::new(120, 1)));
+    }
+
+    #[test]
+    fn the_seconds_of_its_lanes_are_repeated() {
+        let line = "lanes: torture 377 s, alone 490 s";
+        assert_eq!(summary(line), Some(Tally { repeated: vec![line.to_owned()], ..Tally::default() }));
     }
 
     #[test]

@@ -120,18 +120,21 @@ pub(crate) fn chosen(names: &str) -> Result<Vec<Part>, UnknownPart> {
 
 /// Runs these parts, all of them even after a failure, and prints the sum.
 pub(crate) fn run(parts: &[Part]) -> ExitCode {
+    let began = Instant::now();
     let mut total = Tally::default();
     let mut broken = Vec::new();
+    let mut seconds = Vec::new();
     let mut parts = parts.iter().copied().peekable();
     while let Some(part) = parts.next() {
         let beside: Vec<Part> = part.beside().iter().filter_map(|beside| parts.next_if_eq(beside)).collect();
         let tallies = thread::scope(|scope| {
-            let lane = scope.spawn(|| beside.iter().map(|part| (*part, timed(*part))).collect());
-            let first = (part, timed(part));
-            let failed = |_| beside.iter().map(|part| (*part, Tally::failure())).collect::<Vec<_>>();
+            let lane = scope.spawn(|| beside.iter().map(|part| timed(*part)).collect());
+            let first = timed(part);
+            let failed = |_| beside.iter().map(|part| (*part, Tally::failure(), 0)).collect::<Vec<_>>();
             [vec![first], lane.join().unwrap_or_else(failed)].concat()
         });
-        for (part, tally) in tallies {
+        for (part, tally, taken) in tallies {
+            seconds.push(format!("{} {taken} s", part.name()));
             if tally.failed > 0 {
                 broken.push(part.name());
             }
@@ -139,9 +142,10 @@ pub(crate) fn run(parts: &[Part]) -> ExitCode {
         }
     }
     // Other parts have printed much since then.
-    for line in &total.failures {
+    for line in &total.repeated {
         println!("{line}");
     }
+    println!("parts: {}; all {} s", seconds.join(", "), began.elapsed().as_secs());
     if !broken.is_empty() {
         println!("failed: {}", broken.join(", "));
     }
@@ -149,18 +153,14 @@ pub(crate) fn run(parts: &[Part]) -> ExitCode {
     ExitCode::from(u8::from(total.failed > 0))
 }
 
-fn timed(part: Part) -> Tally {
+/// Runs a part; what it found, and the seconds it took.
+fn timed(part: Part) -> (Part, Tally, u64) {
     println!("== {}", part.name());
     let began = Instant::now();
     let tally = part.tally();
-    println!(
-        "   {}: {} passed, {} failed, in {} s",
-        part.name(),
-        tally.passed,
-        tally.failed,
-        began.elapsed().as_secs()
-    );
-    tally
+    let seconds = began.elapsed().as_secs();
+    println!("   {}: {} passed, {} failed, in {seconds} s", part.name(), tally.passed, tally.failed);
+    (part, tally, seconds)
 }
 
 /// The workspace, and the Rust beside it that has hardly a dependency of its own, so that it shares what was built.
