@@ -71,8 +71,8 @@ impl Part {
         }
     }
 
-    /// The parts that run at the same time, one after the other, where they come next: tests wait for timers, the release is linked on one core for
-    /// minutes, and a fuzz target runs on one.
+    /// The parts that run at the same time, where they come next: tests wait for timers, the release is linked on one core for minutes, and so are
+    /// fuzz targets. What is built has what of the cores nobody else wants.
     fn beside(self) -> &'static [Self] {
         match self {
             Self::Unit => &[Self::Build, Self::Fuzz],
@@ -89,7 +89,7 @@ impl Part {
             Self::Clippy => clippy(),
             Self::Style => style::check(),
             Self::Unit => run::counted(cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]), run::test_result),
-            Self::Build => run::one(behind(&cargo(&["build", "--release", "--locked"]))),
+            Self::Build => run::one(release()),
             Self::Fuzz => fuzz(),
             Self::Conformance => run::counted(python(&["-m", "conformance.run"]), run::summary),
             Self::Bounds => run::one(python(&["-m", "conformance.bench.bounds"])),
@@ -128,10 +128,10 @@ pub(crate) fn run(parts: &[Part]) -> ExitCode {
     while let Some(part) = parts.next() {
         let beside: Vec<Part> = part.beside().iter().filter_map(|beside| parts.next_if_eq(beside)).collect();
         let tallies = thread::scope(|scope| {
-            let lane = scope.spawn(|| beside.iter().map(|part| timed(*part)).collect());
-            let first = timed(part);
-            let failed = |_| beside.iter().map(|part| (*part, Tally::failure(), 0)).collect::<Vec<_>>();
-            [vec![first], lane.join().unwrap_or_else(failed)].concat()
+            let lanes: Vec<_> = beside.iter().map(|part| (*part, scope.spawn(|| timed(*part)))).collect();
+            let mut tallies = vec![timed(part)];
+            tallies.extend(lanes.into_iter().map(|(part, lane)| lane.join().unwrap_or((part, Tally::failure(), 0))));
+            tallies
         });
         for (part, tally, taken) in tallies {
             seconds.push(format!("{} {taken} s", part.name()));
@@ -223,9 +223,14 @@ fn seeds() -> Tally {
     many(&["multilane", "--test", "client", "seeds::"]) + many(&["multilane-server", "--lib", "coherence_tests::"])
 }
 
+/// The program's release build. Of the whole workspace it is no other: what there is beside is linked as a whole for these tasks, which are not released.
+fn release() -> Command {
+    behind(&cargo(&["build", "--release", "--locked", "--package", "multilane"]))
+}
+
 /// The packages, made of the release build and used in systems of their own; then that whoever builds them gets the same.
 fn packages() -> Tally {
-    run::one(behind(&cargo(&["build", "--release", "--locked"])))
+    run::one(release())
         + run::counted(python(&["-m", "conformance.run", "--only", "package"]), run::summary)
         + run::counted(python(&["-m", "conformance.reproducible"]), run::summary)
 }
