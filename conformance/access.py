@@ -54,13 +54,27 @@ class Cases:
 def cases(folder, count):
     """Has the model write its first cases."""
     path = folder / "cases.json"
-    argv = ["cargo", "test", "--quiet", "--locked", "-p", "multilane-server", "--lib", "--", "--ignored", "--exact", TELLS]
+    argv = [model(), "--ignored", "--exact", TELLS]
     env = dict(os.environ, MULTILANE_RIGHTS_CASES=f"0..{count}", MULTILANE_RIGHTS_FILE=str(path))
-    result = subprocess.run(argv, cwd=packages.ROOT, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    result = subprocess.run(argv, cwd=packages.ROOT / "crates/server", env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                             stderr=subprocess.STDOUT, text=True)
     if result.returncode != 0 or not path.exists():
         raise RuntimeError(f"{' '.join(argv)}\n{result.stdout[-4000:]}")
     return Cases(path)
+
+
+def model():
+    """The program of the server's own tests, which the model is one of. It is built with all others, as `cargo xtask test` does it: by itself it is
+    another, since its dependencies have fewer features then, and all of them are built again."""
+    argv = ["cargo", "test", "--workspace", "--locked", "--no-run", "--message-format", "json"]
+    result = subprocess.run(argv, cwd=packages.ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if result.returncode != 0:
+        raise RuntimeError(f"{' '.join(argv)}\n{result.stderr[-4000:]}")
+    for line in result.stdout.splitlines():
+        built = json.loads(line)
+        if built.get("executable") and built["target"]["name"] == "server" and "lib" in built["target"]["kind"]:
+            return built["executable"]
+    raise RuntimeError(f"{' '.join(argv)} built no tests of the server")
 
 
 def played(kind, report, python, told):
