@@ -67,19 +67,15 @@ struct Staying {
 }
 
 impl Staying {
-    /// It has said nothing for long, and there is nothing for it to take.
-    fn is_silent(&self) -> bool {
-        self.doing == Doing::Silent && self.holds.is_none() && self.since.elapsed() >= SILENT_AT_LEAST
+    /// Since when it has said nothing, where there is nothing for it to take.
+    fn silent_since(&self) -> Option<Instant> {
+        (self.doing == Doing::Silent && self.holds.is_none()).then_some(self.since)
     }
 
-    /// It sends or takes something, and has not moved a byte for long.
-    fn is_stuck(&self) -> bool {
+    /// Since when it has not moved a byte of what it sends or takes.
+    fn still_since(&self) -> Option<Instant> {
         let moves = matches!(self.doing, Doing::Sending | Doing::Taking) || self.holds.is_some();
-        moves && self.since.elapsed() >= STUCK_AT_LEAST
-    }
-
-    fn is_slow(&self) -> bool {
-        self.holds.is_some_and(|since| since.elapsed() >= TAKEN_WITHIN)
+        moves.then_some(self.since)
     }
 }
 
@@ -188,12 +184,14 @@ impl Stays {
     /// an answer.
     fn send_one_away(&self, is_it: fn(&Staying) -> bool) {
         let mut inside = self.0.lock();
-        let longest = |is_late: fn(&Staying) -> bool| {
-            let those = inside.stays.iter().filter(|(_, one)| is_it(one) && is_late(one) && one.task.is_some());
-            those.min_by_key(|(_, one)| one.since).map(|(number, _)| *number)
+        let longest = |since: fn(&Staying) -> Option<Instant>, at_least: Duration| {
+            let those = inside.stays.iter().filter(|(_, one)| is_it(one) && one.task.is_some());
+            let (since, number) = those.filter_map(|(number, one)| Some((since(one)?, *number))).min()?;
+            (since.elapsed() >= at_least).then_some(number)
         };
-        let number = longest(Staying::is_silent);
-        let number = number.or_else(|| longest(Staying::is_stuck)).or_else(|| longest(Staying::is_slow));
+        let number = longest(Staying::silent_since, SILENT_AT_LEAST)
+            .or_else(|| longest(Staying::still_since, STUCK_AT_LEAST))
+            .or_else(|| longest(|one| one.holds, TAKEN_WITHIN));
         let staying = number.and_then(|number| inside.stays.remove(&number));
         drop(inside);
         staying.and_then(|staying| staying.task).iter().for_each(AbortHandle::abort);
