@@ -36,6 +36,8 @@ SHARE, OTHER = "conf", "other"
 # Requests for each operation of one round, three of four as the description allows them; and rounds: what one makes the next one finds.
 EXAMPLES, ROUNDS = 20, 2
 ANSWER_SECONDS = 60
+# How often a server may say that it is busy, and to come again.
+BUSY_MAX = 3
 # Of an answer that is longer, as a file of 4 TiB is, no more is taken.
 TAKEN_BYTES = 1 << 20
 KEPT = os.environ["REST_KEPT"].encode()
@@ -369,11 +371,11 @@ def look_at(request, is_right, answer):
     expect(status < 500, f"the server says that it failed: {answer}")
     described = operation.answers.get(status) if request.is_itself else {}
     expect(described is not None, f"a status that the description does not have: {answer}")
+    for name, header in described.get("headers", {}).items():
+        expect(name.lower() in answer.headers or not resolved(header).get("required"), f"no {name}: {answer}")
     if status >= 400:
         look_at_refusal(operation, answer)
         return
-    for name, header in described.get("headers", {}).items():
-        expect(name.lower() in answer.headers or not resolved(header).get("required"), f"no {name}: {answer}")
     for kind, content in described.get("content", {}).items():
         if kind == "application/xml":
             root = ElementTree.fromstring(answer.body)
@@ -405,7 +407,15 @@ def ask(client, operation, chosen):
         way = "a token"
     operation.asked += 1
     try:
-        answer = request.sent_by(client, RIGHT[way] if is_right else WRONG[way])
+        sign = RIGHT[way] if is_right else WRONG[way]
+        answer = request.sent_by(client, sign)
+        for _ in range(BUSY_MAX):
+            if answer.status != 503:
+                break
+            # A share that was changed a moment ago is reached anew: who asks is told when to come again, and then it is done.
+            expect(answer.headers.get("retry-after", "").isdigit(), f"no Retry-After: {answer}")
+            time.sleep(int(answer.headers["retry-after"]))
+            answer = request.sent_by(client, sign)
         operation.statuses[answer.status, answer.headers.get("x-ms-error-code", "")] += 1
         learn(answer)
         look_at(request, is_right, answer)
