@@ -99,6 +99,10 @@ pub(crate) async fn working<T>(server: &Shared, done: impl Future<Output = T>) -
 async fn works(pool: Pool) {
     loop {
         while pool.work_once() {}
+        // An hour of virtual time has millions of looks at a pool without work.
+        if pool.is_idle() {
+            pool.called().await;
+        }
         sleep(Duration::from_millis(1)).await;
     }
 }

@@ -81,7 +81,7 @@ struct Inner {
     /// What waits to be dropped, by volume.
     discarded: Mutex<HashMap<u64, Vec<Discarded>>>,
     /// Calls whoever does the work by hand.
-    #[cfg(feature = "in-memory")]
+    #[cfg(any(test, feature = "in-memory"))]
     called: tokio::sync::Notify,
 }
 
@@ -118,7 +118,7 @@ impl Pool {
             threads,
             niceness: rustix::process::getpriority_process(None).unwrap_or(0),
             discarded: Mutex::default(),
-            #[cfg(feature = "in-memory")]
+            #[cfg(any(test, feature = "in-memory"))]
             called: tokio::sync::Notify::new(),
         }))
     }
@@ -161,6 +161,12 @@ impl Pool {
         self.0.running.load(Ordering::Relaxed) > CROWD
     }
 
+    /// True where nothing waits, nor has begun.
+    #[cfg(test)]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.0.state.lock().queues.are_empty()
+    }
+
     /// How much waits for a turn.
     #[cfg(test)]
     pub(crate) fn waiting(&self, queue_key: QueueKey) -> usize {
@@ -184,7 +190,7 @@ impl Pool {
     }
 
     /// Ends when work has come since it ended last.
-    #[cfg(feature = "in-memory")]
+    #[cfg(any(test, feature = "in-memory"))]
     pub(crate) async fn called(&self) {
         self.0.called.notified().await;
     }
@@ -239,7 +245,7 @@ impl Pool {
         }
         state.queues.push(queue_key, Work { job, heard: store::heard() });
         self.send_for_one(state);
-        #[cfg(feature = "in-memory")]
+        #[cfg(any(test, feature = "in-memory"))]
         self.0.called.notify_one();
     }
 
