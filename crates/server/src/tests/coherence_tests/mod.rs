@@ -21,7 +21,7 @@ use crate::tests::random::Random;
 use crate::tests::testing::{by_hand, server_with};
 
 /// Runs, unless `MULTILANE_SEEDS=N` asks for N.
-const SEEDS: u64 = 1000;
+const SEEDS: u64 = 350;
 const THREADS: usize = 2;
 const STEPS: usize = 25;
 /// Clients look for answers only now and then.
