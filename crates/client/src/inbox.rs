@@ -1,13 +1,15 @@
 //! What one connection receives, cut into frames without a copy: small ones are parts of the buffer that they arrived in together, large
 //! ones are received where they stay. A buffer is used again once nobody looks at any part of it.
 
+use std::future::poll_fn;
 use std::io;
 
-use bytes::{Buf, BufMut, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use wire::frame::{PREFIX_LENGTH, frame_length};
 
 use crate::loss::Loss;
+use crate::network::Reader;
 
 /// Small answers that arrive together are received together.
 const RECEIVE_BYTES: usize = 256 << 10;
@@ -26,18 +28,46 @@ pub(crate) struct Inbox {
     /// The length of the last frame tells what comes next.
     last_length: usize,
     kept: Kept,
+    /// It arrives in pieces: for a large frame there is room once a part of it has to be copied.
+    is_in_pieces: bool,
 }
 
 /// A large frame that is on its way.
 struct Large {
     frame: BytesMut,
     length: usize,
+    /// The end of it.
+    rest: Option<Bytes>,
+}
+
+/// A frame without its prefix.
+pub(crate) struct Cut {
+    pub(crate) head: BytesMut,
+    /// The end of it, where that arrived as a piece of its own.
+    pub(crate) rest: Option<Bytes>,
+}
+
+/// All of a message of which the end may be a piece of its own.
+pub(crate) fn joined(mut head: BytesMut, rest: Option<Bytes>) -> BytesMut {
+    if let Some(rest) = rest {
+        head.extend_from_slice(&rest);
+    }
+    head
+}
+
+impl Large {
+    /// Bytes that have yet to arrive.
+    fn missing(&self) -> usize {
+        self.length - self.frame.len() - self.rest.as_ref().map_or(0, Bytes::len)
+    }
 }
 
 impl Inbox {
-    pub(crate) fn new() -> Self {
+    /// That of what arrives this way.
+    pub(crate) fn of(reader: &Reader) -> Self {
         let buffer = BytesMut::with_capacity(RECEIVE_BYTES);
-        Inbox { buffer, large: None, last_length: 0, kept: Kept::default() }
+        let is_in_pieces = matches!(reader, Reader::Pieces(_));
+        Inbox { buffer, large: None, last_length: 0, kept: Kept::default(), is_in_pieces }
     }
 
     /// The next frame without its prefix, once all of it is there.
@@ -45,9 +75,10 @@ impl Inbox {
     /// # Errors
     ///
     /// A prefix that is none, or that announces more than `longest` bytes.
-    pub(crate) fn cut(&mut self, longest: usize) -> Result<Option<BytesMut>, Loss> {
-        if let Some(large) = self.large.take_if(|large| large.frame.len() == large.length) {
-            return Ok(Some(self.kept.part(large.frame)));
+    pub(crate) fn cut(&mut self, longest: usize) -> Result<Option<Cut>, Loss> {
+        if let Some(Large { frame, rest, .. }) = self.large.take_if(|large| large.missing() == 0) {
+            let head = if rest.is_some() { frame } else { self.kept.part(frame) };
+            return Ok(Some(Cut { head, rest }));
         }
         let Some(prefix) = self.buffer.first_chunk::<PREFIX_LENGTH>().filter(|_| self.large.is_none()) else {
             return Ok(None);
@@ -59,32 +90,70 @@ impl Inbox {
         self.last_length = length;
         if self.buffer.len() >= PREFIX_LENGTH + length {
             self.buffer.advance(PREFIX_LENGTH);
-            return Ok(Some(self.buffer.split_to(length)));
+            return Ok(Some(Cut { head: self.buffer.split_to(length), rest: None }));
         }
         if length > SMALL_BYTES_MAX {
             self.buffer.advance(PREFIX_LENGTH);
-            let mut frame = self.kept.room(length);
-            frame.extend_from_slice(&self.buffer);
+            let frame = match self.is_in_pieces {
+                true => self.buffer.split(),
+                false => self.kept.room_for(&self.buffer, length),
+            };
             self.buffer.clear();
-            self.large = Some(Large { frame, length });
+            self.large = Some(Large { frame, length, rest: None });
         }
         Ok(None)
     }
 
     /// Receives; the number of bytes, 0 at the end.
-    pub(crate) async fn fill(&mut self, reader: &mut (impl AsyncRead + Unpin)) -> io::Result<usize> {
+    pub(crate) async fn fill(&mut self, reader: &mut Reader) -> io::Result<usize> {
+        match reader {
+            Reader::Bytes(reader) => self.fill_with_bytes(reader).await,
+            Reader::Pieces(pieces) => {
+                let Some(piece) = poll_fn(|task| pieces.poll_piece(task)).await? else { return Ok(0) };
+                let count = piece.len();
+                self.add(piece);
+                Ok(count)
+            }
+        }
+    }
+
+    async fn fill_with_bytes(&mut self, reader: &mut (impl AsyncRead + Unpin)) -> io::Result<usize> {
         if let Some(large) = &mut self.large {
-            let missing = large.length - large.frame.len();
+            let missing = large.missing();
             return reader.read_buf(&mut (&mut large.frame).limit(missing)).await;
         }
+        self.make_room();
+        let most = if self.last_length >= RECEIVE_BYTES { HEAD_BYTES } else { usize::MAX };
+        reader.read_buf(&mut (&mut self.buffer).limit(most)).await
+    }
+
+    /// Adds a piece, which stays where it is where it is the end of a large frame, and nothing else.
+    fn add(&mut self, mut piece: Bytes) {
+        if let Some(large) = &mut self.large {
+            let missing = large.missing();
+            if piece.len() == missing {
+                large.rest = Some(piece);
+                return;
+            }
+            if large.frame.capacity() < large.length {
+                large.frame = self.kept.room_for(&large.frame, large.length);
+            }
+            large.frame.extend_from_slice(&piece.split_to(missing.min(piece.len())));
+        }
+        if !piece.is_empty() {
+            self.make_room();
+            self.buffer.extend_from_slice(&piece);
+        }
+    }
+
+    /// Has room to receive small frames in.
+    fn make_room(&mut self) {
         if self.buffer.capacity() - self.buffer.len() <= SMALL_BYTES_MAX {
             let mut next = self.kept.room(RECEIVE_BYTES);
             next.extend_from_slice(&self.buffer);
             let before = std::mem::replace(&mut self.buffer, next);
             self.kept.keep(before);
         }
-        let most = if self.last_length >= RECEIVE_BYTES { HEAD_BYTES } else { usize::MAX };
-        reader.read_buf(&mut (&mut self.buffer).limit(most)).await
     }
 
     /// True in the middle of a frame.
@@ -113,6 +182,13 @@ impl Kept {
         }
     }
 
+    /// The beginning of a frame where there is room for all of it.
+    fn room_for(&mut self, beginning: &[u8], length: usize) -> BytesMut {
+        let mut room = self.room(length);
+        room.extend_from_slice(beginning);
+        room
+    }
+
     /// The filled part of a buffer, whose end is kept.
     fn part(&mut self, mut buffer: BytesMut) -> BytesMut {
         let length = buffer.len();
@@ -139,7 +215,7 @@ impl Kept {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
+    use std::collections::{HashSet, VecDeque};
     use std::pin::Pin;
     use std::task::{Context, Poll};
 
@@ -147,6 +223,7 @@ mod tests {
     use tokio::io::ReadBuf;
 
     use super::*;
+    use crate::network::Pieces;
 
     const LONGEST: usize = 8 << 20;
 
@@ -162,6 +239,10 @@ mod tests {
         }
     }
 
+    fn inbox() -> Inbox {
+        Inbox::of(&Reader::of(tokio::io::empty()))
+    }
+
     fn framed(payload: &[u8]) -> Vec<u8> {
         [&(payload.len() as u32).to_be_bytes()[..], payload].concat()
     }
@@ -169,10 +250,11 @@ mod tests {
     fn received(stream: &[u8], step: usize, inbox: &mut Inbox, mut take: impl FnMut(BytesMut)) {
         let mut reader = Steps(stream, step);
         loop {
-            while let Some(frame) = inbox.cut(LONGEST).unwrap() {
-                take(frame);
+            while let Some(cut) = inbox.cut(LONGEST).unwrap() {
+                assert!(cut.rest.is_none());
+                take(cut.head);
             }
-            if inbox.fill(&mut reader).now_or_never().unwrap().unwrap() == 0 {
+            if inbox.fill_with_bytes(&mut reader).now_or_never().unwrap().unwrap() == 0 {
                 return;
             }
         }
@@ -185,7 +267,7 @@ mod tests {
             lengths.iter().enumerate().map(|(at, length)| (0..*length).map(|i| (i * 7 + at) as u8).collect()).collect();
         let stream: Vec<u8> = frames.iter().flat_map(|frame| framed(frame)).collect();
         for step in [1, 3, 1000, 70_000, usize::MAX] {
-            let mut inbox = Inbox::new();
+            let mut inbox = inbox();
             let mut all = Vec::new();
             received(&stream, step, &mut inbox, |frame| all.push(frame));
             assert!(all == frames, "in steps of {step}");
@@ -196,7 +278,7 @@ mod tests {
     #[test]
     fn a_stream_that_ends_in_a_frame_is_torn() {
         for (length, cut) in [(100, 3), (100, 50), (1 << 20, 4), (1 << 20, 1 << 19)] {
-            let mut inbox = Inbox::new();
+            let mut inbox = inbox();
             received(&framed(&vec![1; length])[..cut], usize::MAX, &mut inbox, |_| panic!("no frame is whole"));
             assert!(inbox.is_torn(), "{cut} bytes of {length}");
         }
@@ -204,9 +286,9 @@ mod tests {
 
     #[test]
     fn what_is_too_long_is_refused_by_its_prefix() {
-        let mut inbox = Inbox::new();
+        let mut inbox = inbox();
         let mut reader = Steps(&[0, 0x7F, 0, 0], usize::MAX);
-        assert_eq!(inbox.fill(&mut reader).now_or_never().unwrap().unwrap(), 4);
+        assert_eq!(inbox.fill_with_bytes(&mut reader).now_or_never().unwrap().unwrap(), 4);
         assert!(inbox.cut(1 << 20).is_err());
     }
 
@@ -214,7 +296,7 @@ mod tests {
     fn buffers_are_used_again_once_nobody_looks_at_them() {
         for length in [4164, 1 << 20] {
             let stream = framed(&vec![3; length]).repeat((64 << 20) / length);
-            let mut inbox = Inbox::new();
+            let mut inbox = inbox();
             let mut places = HashSet::new();
             received(&stream, usize::MAX, &mut inbox, |frame| {
                 places.insert(frame.as_ptr() as usize >> 20);
@@ -226,10 +308,64 @@ mod tests {
     #[test]
     fn frames_that_are_kept_are_not_written_over() {
         let stream: Vec<u8> = (0..40).flat_map(|number| framed(&vec![number; 50_000])).collect();
-        let mut inbox = Inbox::new();
+        let mut inbox = inbox();
         let mut kept = Vec::new();
         received(&stream, 60_000, &mut inbox, |frame| kept.push(frame));
         assert_eq!(kept.len(), 40);
         assert!(kept.iter().enumerate().all(|(number, frame)| frame.iter().all(|byte| usize::from(*byte) == number)));
+    }
+
+    /// Gives these pieces.
+    struct Given(VecDeque<Bytes>);
+
+    impl Pieces for Given {
+        fn poll_piece(&mut self, _task: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
+            Poll::Ready(Ok(self.0.pop_front()))
+        }
+    }
+
+    /// All frames of what arrives in these pieces.
+    fn cut_from(pieces: Vec<Bytes>) -> Vec<Cut> {
+        let mut reader = Reader::Pieces(Box::new(Given(pieces.into())));
+        let (mut inbox, mut cuts) = (Inbox::of(&reader), Vec::new());
+        loop {
+            while let Some(cut) = inbox.cut(LONGEST).unwrap() {
+                cuts.push(cut);
+            }
+            if inbox.fill(&mut reader).now_or_never().unwrap().unwrap() == 0 {
+                assert!(!inbox.is_torn());
+                return cuts;
+            }
+        }
+    }
+
+    #[test]
+    fn a_piece_that_ends_a_large_frame_stays_where_it_is() {
+        let frames: Vec<Vec<u8>> =
+            [1 << 20, 70, 1 << 20, 60_000].iter().map(|length| framed(&vec![5; *length])).collect();
+        let mut pieces = Vec::new();
+        for frame in &frames {
+            let (head, data) = frame.split_at(84.min(frame.len()));
+            pieces.extend([head, data].into_iter().filter(|piece| !piece.is_empty()).map(Bytes::copy_from_slice));
+        }
+        let places: Vec<_> = pieces.iter().filter(|piece| piece.len() > 84).map(|piece| piece.as_ptr()).collect();
+        let cuts = cut_from(pieces);
+        let rests: Vec<_> = cuts.iter().filter_map(|cut| Some(cut.rest.as_ref()?.as_ptr())).collect();
+        assert_eq!(rests, places);
+        let lengths: Vec<_> = cuts.into_iter().map(|cut| joined(cut.head, cut.rest).len()).collect();
+        assert_eq!(lengths, [1 << 20, 70, 1 << 20, 60_000]);
+    }
+
+    #[test]
+    fn frames_are_whole_however_pieces_divide_them() {
+        let lengths = [100, 4164, (32 << 10) + 1, 5, 300_000, 7, (1 << 20) + 80, 4164, 0, 9];
+        let frames: Vec<Vec<u8>> =
+            lengths.iter().enumerate().map(|(at, length)| (0..*length).map(|i| (i * 7 + at) as u8).collect()).collect();
+        let stream: Vec<u8> = frames.iter().flat_map(|frame| framed(frame)).collect();
+        for step in [1, 3, 84, 1000, 70_000, 1 << 20, stream.len()] {
+            let cuts = cut_from(stream.chunks(step).map(Bytes::copy_from_slice).collect());
+            let all: Vec<_> = cuts.into_iter().map(|cut| joined(cut.head, cut.rest)).collect();
+            assert!(all == frames, "in steps of {step}");
+        }
     }
 }

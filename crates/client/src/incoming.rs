@@ -5,17 +5,19 @@ use std::task::Waker;
 
 use bytes::BytesMut;
 use secure::seal::TRANSFORM_HEADER_LENGTH;
-use tokio::io::AsyncRead;
 use tokio::task::yield_now;
 use wire::header::{HEADER_LENGTH, Header};
-use wire::ids::MessageId;
+use wire::ids::{Command, MessageId};
 use wire::transform::{TRANSFORM_PROTOCOL_ID, TransformHeader};
 
 use crate::connection::Core;
-use crate::inbox::Inbox;
+use crate::inbox::{Cut, Inbox, joined};
 use crate::loss::Loss;
 use crate::message::{Answer, Arrival};
+use crate::network::Reader;
 
+/// What stands before the data of a READ: the header, and so many bytes.
+const READ_BODY_BYTES: usize = 16;
 /// More credits than any window needs are left unused.
 const CREDITS_MAX: usize = 8192;
 /// After so many bytes those have a turn who wait for them: they give back buffers, which the processor's caches still hold.
@@ -30,8 +32,8 @@ struct Arrived {
 
 impl Core {
     /// Receives until the connection ends; gives the reason.
-    pub(crate) async fn receive(&self, mut reader: impl AsyncRead + Unpin) -> Loss {
-        let mut inbox = Inbox::new();
+    pub(crate) async fn receive(&self, mut reader: Reader) -> Loss {
+        let mut inbox = Inbox::of(&reader);
         let mut arrived = Arrived::default();
         let mut turn_bytes = 0;
         loop {
@@ -66,7 +68,11 @@ impl Core {
     }
 
     /// Takes a frame apart.
-    fn take(&self, mut frame: BytesMut, answers: &mut Vec<Answer>) -> Result<(), Loss> {
+    fn take(&self, cut: Cut, answers: &mut Vec<Answer>) -> Result<(), Loss> {
+        let (mut frame, rest) = match cut {
+            Cut { head, rest: Some(rest) } if is_of_read(&head) => (head, Some(rest)),
+            Cut { head, rest } => (joined(head, rest), None),
+        };
         let arrival = self.open(&mut frame)?;
         loop {
             let header = Header::decode(&frame).map_err(|_| Loss("an answer has no header"))?;
@@ -75,7 +81,7 @@ impl Core {
             }
             let step = header.next_command as usize;
             if step == 0 {
-                answers.push(Answer::new(header, arrival, frame));
+                answers.push(Answer::new(header, arrival, frame).before(rest));
                 return Ok(());
             }
             if step < HEADER_LENGTH || step > frame.len() || !step.is_multiple_of(8) {
@@ -128,6 +134,12 @@ impl Core {
     }
 }
 
+/// True of all that stands before the data of a READ whose answer is alone in its frame, and not sealed.
+fn is_of_read(head: &[u8]) -> bool {
+    let is_it = |header: Header| header.command == Command::READ && header.next_command == 0;
+    head.len() == HEADER_LENGTH + READ_BODY_BYTES && Header::decode(head).is_ok_and(is_it)
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -148,7 +160,7 @@ mod tests {
         let frame = [&(message.len() as u32).to_be_bytes()[..], &message].concat();
         let all: &'static [u8] = frame.repeat(64).leak();
         let stream =
-            Stream { reader: Box::new(all), writer: Box::new(tokio::io::sink()), local: [127, 0, 0, 1].into() };
+            Stream { reader: Reader::of(all), writer: Box::new(tokio::io::sink()), local: [127, 0, 0, 1].into() };
         let (unsolicited, _breaks) = mpsc::unbounded_channel();
         let connection = Connection::start(stream, unsolicited, Arc::default());
         let mut received = 0;

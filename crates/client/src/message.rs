@@ -157,26 +157,33 @@ pub(crate) struct Answer {
     pub(crate) header: Header,
     pub(crate) arrival: Arrival,
     bytes: BytesMut,
+    /// Of a READ: what comes behind these bytes, where it arrived as a piece of its own.
+    rest: Option<Bytes>,
 }
 
 impl Answer {
     /// `bytes` are the message, header included.
     pub(crate) fn new(header: Header, arrival: Arrival, bytes: BytesMut) -> Self {
-        Answer { header, arrival, bytes }
+        Answer { header, arrival, bytes, rest: None }
+    }
+
+    /// The same where the rest of the message is a piece of its own.
+    pub(crate) fn before(self, rest: Option<Bytes>) -> Self {
+        Answer { rest, ..self }
     }
 
     pub(crate) fn status(&self) -> Status {
         self.header.status
     }
 
-    /// The message, header included.
+    /// The message, header included, without what is a piece of its own.
     pub(crate) fn message(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The same to keep.
-    pub(crate) fn into_bytes(self) -> BytesMut {
-        self.bytes
+    /// The same to keep, and what is a piece of its own behind it.
+    pub(crate) fn into_parts(self) -> (BytesMut, Option<Bytes>) {
+        (self.bytes, self.rest)
     }
 
     /// True where the answer is protected as its request was (3.2.5.1.3).
@@ -184,6 +191,10 @@ impl Answer {
         match (guard, self.arrival) {
             (Guard::Bare, Arrival::Plain) | (Guard::Sealed(_) | Guard::Signed(_), Arrival::Sealed) => true,
             (Guard::Signed(key), Arrival::Plain) => {
+                // What is signed is the whole message.
+                if let Some(rest) = self.rest.take() {
+                    self.bytes.extend_from_slice(&rest);
+                }
                 self.header.flags.contains(Flags::SIGNED) && key.verify(&mut self.bytes, Role::Server)
             }
             (Guard::Bare, Arrival::Sealed) | (Guard::Sealed(_), Arrival::Plain) => false,

@@ -3,7 +3,9 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
+use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use netif::{LocalInterface, Pacing};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpSocket, lookup_host};
@@ -28,11 +30,32 @@ pub trait Network: Send + Sync + 'static {
 /// A connection's two directions.
 pub struct Stream {
     /// What the server sends.
-    pub reader: Box<dyn AsyncRead + Send + Unpin>,
+    pub reader: Reader,
     /// What the server receives.
     pub writer: Box<dyn AsyncWrite + Send + Unpin>,
     /// This end's address.
     pub local: IpAddr,
+}
+
+/// How what the server sends arrives.
+pub enum Reader {
+    /// As bytes, which are copied to where they are to be.
+    Bytes(Box<dyn AsyncRead + Send + Unpin>),
+    /// In pieces, which stay where they are.
+    Pieces(Box<dyn Pieces>),
+}
+
+impl Reader {
+    /// As bytes.
+    pub fn of(reader: impl AsyncRead + Send + Unpin + 'static) -> Self {
+        Reader::Bytes(Box::new(reader))
+    }
+}
+
+/// What arrives in pieces. The data of a READ is given to who asked as the piece that it is, where it is one.
+pub trait Pieces: Send {
+    /// The next piece, which is not empty; nothing at the end.
+    fn poll_piece(&mut self, task: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>>;
 }
 
 /// This machine's TCP.
@@ -59,7 +82,7 @@ impl Network for Tcp {
             let local = stream.local_addr()?.ip();
             pacing.restore(&stream);
             let (reader, writer) = stream.into_split();
-            Ok(Stream { reader: Box::new(reader), writer: Box::new(writer), local })
+            Ok(Stream { reader: Reader::of(reader), writer: Box::new(writer), local })
         })
     }
 

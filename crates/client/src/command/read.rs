@@ -6,6 +6,7 @@ use wire::status::Status;
 
 use crate::data::Data;
 use crate::error::Error;
+use crate::inbox::joined;
 use crate::open_state::OpenState;
 use crate::perform::Ask;
 
@@ -21,9 +22,21 @@ pub(crate) async fn read(open: &OpenState, offset: u64, length: usize) -> Result
         return Ok(Data::default());
     }
     let answer = answer.expect(&[Status::SUCCESS], || format!("read {}", open.path))?;
-    let range = ReadResponse::decode(answer.message())?.data_range();
-    if range.len() > length {
+    let data = match answer.into_parts() {
+        (message, Some(piece)) if is_followed_by(&message, &piece)? => Data::of_piece(piece),
+        (message, piece) => {
+            let message = joined(message, piece);
+            let range = ReadResponse::decode(&message)?.data_range();
+            Data::new(message, range)
+        }
+    };
+    if data.len() > length {
         return Err(Error::Malformed("more data than was asked for"));
     }
-    Ok(Data::new(answer.into_bytes(), range))
+    Ok(data)
+}
+
+/// True where all of the data is in the piece that came behind the message, and nothing else is.
+fn is_followed_by(message: &[u8], piece: &[u8]) -> Result<bool, Error> {
+    Ok(ReadResponse::place(message)? == (message.len()..message.len() + piece.len()))
 }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::{Error, LocalInterface, Network, Opening, Resolving, Session, Settings, Stream};
+use client::{Error, LocalInterface, Network, Opening, Reader, Resolving, Session, Settings, Stream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex, split};
 
 use crate::configuration::{simulate, target};
@@ -33,7 +33,7 @@ impl Network for Says {
         let (reader, writer) = split(near);
         let local = Ipv4Addr::LOCALHOST.into();
         Box::pin(
-            async move { Ok::<_, io::Error>(Stream { reader: Box::new(reader), writer: Box::new(writer), local }) },
+            async move { Ok::<_, io::Error>(Stream { reader: Reader::of(reader), writer: Box::new(writer), local }) },
         )
     }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use client::{LocalInterface, Network, Opening, Resolving, Stream};
+use client::{LocalInterface, Network, Opening, Reader, Resolving, Stream};
 use server::in_memory::{FarEnd, InMemory};
 use tokio::io::{AsyncWrite, WriteHalf, duplex, split};
 use tokio::sync::{mpsc, oneshot};
@@ -91,7 +91,7 @@ impl Links {
         let peer = SocketAddr::new(local, 1024 + number as u16);
         self.door.send((far, to, peer)).map_err(|_| io::ErrorKind::ConnectionRefused)?;
         let (reader, writer) = split(near);
-        Ok(Stream { reader: Box::new(reader), writer: Box::new(Near { writer, _alive: alive }), local })
+        Ok(Stream { reader: Reader::of(reader), writer: Box::new(Near { writer, _alive: alive }), local })
     }
 }
 

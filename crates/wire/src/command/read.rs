@@ -146,6 +146,15 @@ impl<'a> ReadResponse<'a> {
         Ok(ReadResponse { data_offset, data_remaining, flags, data })
     }
 
+    /// Where in its message the data stands, or will: of that no more need be there than stands before the data.
+    pub fn place(message: &[u8]) -> Result<Range<usize>, Malformed> {
+        let mut reader = body(message, RESPONSE_SIZE)?;
+        let start = usize::from(reader.u8()?);
+        reader.skip(1)?;
+        let length = reader.u32()? as usize;
+        Ok(start..start + length)
+    }
+
     /// The place of the data in the message it was decoded from.
     pub fn data_range(&self) -> Range<usize> {
         let start = usize::from(self.data_offset);
@@ -219,5 +228,6 @@ mod tests {
         message.extend_from_slice(b"12345678data");
         let response = ReadResponse::decode(&message).unwrap();
         assert_eq!((response.data, response.data_range()), (&b"da"[..], 88..90));
+        assert_eq!(ReadResponse::place(&message[..80]).unwrap(), 88..90);
     }
 }
