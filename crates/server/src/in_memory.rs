@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use store::Node;
-use tokio::io::{AsyncRead, AsyncWrite, DuplexStream, ReadBuf};
+use tokio::io::{AsyncRead, DuplexStream, ReadBuf};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
@@ -103,20 +103,6 @@ impl AsyncRead for FarEnd {
     }
 }
 
-impl AsyncWrite for FarEnd {
-    fn poll_write(mut self: Pin<&mut Self>, task: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(task, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(task)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(task)
-    }
-}
-
 impl Transport for FarEnd {
     fn poll_send(&mut self, task: &mut Context<'_>, bytes: &[io::IoSlice<'_>], more: bool) -> Poll<io::Result<usize>> {
         self.stream.poll_send(task, bytes, more)
@@ -125,7 +111,7 @@ impl Transport for FarEnd {
     fn poll_send_file(
         &mut self,
         task: &mut Context<'_>,
-        node: &dyn Node,
+        node: &Arc<dyn Node>,
         offset: u64,
         length: usize,
     ) -> Poll<io::Result<usize>> {

@@ -90,6 +90,8 @@ use std::time::Duration;
 use netif::Pacing;
 
 use crate::admin::{AuditSink, Configuration};
+pub use crate::net::connector::Connector;
+pub use crate::net::inside::{ClientEnd, Incoming, Outgoing};
 use crate::net::shard::{Listener, Shards};
 use crate::resource::capacity::Capacity;
 use crate::resource::memory;
@@ -203,6 +205,11 @@ impl Server {
     /// The addresses it listens on.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// A way for this process to connect without a socket. Its connections count as if they came from the address of `address`, to there.
+    pub fn connector(&self, address: SocketAddr) -> Connector {
+        self.shards.connector(address)
     }
 
     /// The interface for operators, usable from any thread and after the server has stopped.

@@ -1,7 +1,10 @@
-//! Sockets to frames, and answers back to sockets: shards, and the connections that live on them.
+//! Streams to frames, and answers back to streams: shards, and the connections that live on them.
 
 pub(crate) mod connection;
+pub(crate) mod connector;
 pub(crate) mod delivery;
+pub(crate) mod inside;
+pub(crate) mod line;
 pub(crate) mod patience;
 pub(crate) mod shard;
 #[cfg(test)]

@@ -190,10 +190,11 @@ mod tests {
     use std::cell::Cell;
     use std::future::poll_fn;
     use std::io::{self, IoSlice};
+    use std::sync::Arc;
     use std::task::Poll;
 
     use store::Node;
-    use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+    use tokio::io::{AsyncRead, ReadBuf};
     use tokio::time::timeout;
 
     use super::*;
@@ -212,26 +213,18 @@ mod tests {
         }
     }
 
-    impl AsyncWrite for Told {
-        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, _: &[u8]) -> Poll<io::Result<usize>> {
-            Poll::Pending
-        }
-
-        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Poll::Pending
-        }
-
-        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Poll::Pending
-        }
-    }
-
     impl Transport for Told {
         fn poll_send(&mut self, _: &mut Context<'_>, _: &[IoSlice<'_>], _: bool) -> Poll<io::Result<usize>> {
             Poll::Pending
         }
 
-        fn poll_send_file(&mut self, _: &mut Context<'_>, _: &dyn Node, _: u64, _: usize) -> Poll<io::Result<usize>> {
+        fn poll_send_file(
+            &mut self,
+            _: &mut Context<'_>,
+            _: &Arc<dyn Node>,
+            _: u64,
+            _: usize,
+        ) -> Poll<io::Result<usize>> {
             Poll::Pending
         }
 

@@ -4,7 +4,7 @@
 
 use std::cell::RefCell;
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,6 +23,8 @@ use crate::command::connection::Ending;
 use crate::command::migrated::MigratedConnection;
 use crate::command::migrated::Origin;
 use crate::net::connection::Endpoint;
+use crate::net::connector::Connector;
+use crate::net::line::{Detached, Line};
 use crate::net::transport;
 use crate::resource::address::AddressPrefix;
 use crate::resource::buffers::Buffers;
@@ -48,12 +50,12 @@ const ENDING_LOOK: Duration = Duration::from_millis(1);
 pub(crate) struct Shards {
     stop: watch::Sender<Option<Ending>>,
     threads: Vec<JoinHandle<()>>,
-    server: Arc<Shared>,
+    dispatcher: Dispatcher,
 }
 
 /// Where acceptors send connections, and shards those that move.
 #[derive(Clone)]
-struct Dispatcher {
+pub(crate) struct Dispatcher {
     senders: Vec<mpsc::UnboundedSender<Arrival>>,
     server: Arc<Shared>,
     next_connection: Arc<AtomicU64>,
@@ -68,7 +70,7 @@ pub(crate) struct Listener {
 
 /// A connection that comes to a shard. It is counted there already.
 struct Arrival {
-    stream: TcpStream,
+    stream: Detached,
     migrated: MigratedConnection,
 }
 
@@ -88,14 +90,19 @@ impl Shards {
             let thread = thread::Builder::new().name(format!("multilane-{index}"));
             threads.push(thread.spawn(move || shard.run(receiver, accepting))?);
         }
-        Ok(Shards { stop, threads, server: Arc::clone(server) })
+        Ok(Shards { stop, threads, dispatcher })
+    }
+
+    /// Connects from inside the process, as if to `address`.
+    pub(crate) fn connector(&self, address: SocketAddr) -> Connector {
+        Connector::new(self.dispatcher.clone(), self.stop.subscribe(), address)
     }
 
     /// Ends all connections, in order where they can within `patience`, and joins the threads.
     pub(crate) fn stop(self, patience: Duration) {
         let until = Instant::now() + patience;
         self.stop.send_replace(Some(Ending::Orderly));
-        while Instant::now() < until && self.server.placement.connections().iter().any(|count| *count > 0) {
+        while Instant::now() < until && self.dispatcher.server.placement.connections().iter().any(|count| *count > 0) {
             thread::sleep(Duration::from_millis(5));
         }
         self.stop.send_replace(Some(Ending::Now));
@@ -213,7 +220,7 @@ impl Shard {
 
     fn welcome(&self, arrival: Arrival, own: &Own, ending: Option<Ending>) {
         let (dispatcher, index) = (self.dispatcher.clone(), self.index);
-        let stream = match tokio::net::TcpStream::from_std(arrival.stream) {
+        let stream = match arrival.stream.attach() {
             Ok(stream) => stream,
             Err(error) => {
                 tracing::warn!(name: "connection_lost_inside", %error, "a connection was lost on its way to its shard");
@@ -273,7 +280,11 @@ async fn accept(
                 Ok((stream, _)) => {
                     pacing.restore(&stream);
                     dispatcher.server.strangers.ready().await;
-                    dispatcher.place(stream);
+                    let (peer, local) = (stream.peer_addr().ok(), stream.local_addr().ok());
+                    if let Err(error) = transport::prepare(&stream) {
+                        tracing::debug!(%error, "a connection's socket could not be prepared");
+                    }
+                    dispatcher.place(Line::Tcp(stream), peer, local);
                 }
                 Err(error) if is_of_connection(&error) => tracing::debug!(%error, "a connection was gone before it was accepted"),
                 Err(error) => {
@@ -295,18 +306,20 @@ fn is_of_connection(error: &io::Error) -> bool {
 }
 
 impl Dispatcher {
-    /// Hands a connection to the shard that has fewest; drops it where there are too many.
-    fn place(&self, stream: tokio::net::TcpStream) {
+    /// The server that it is of.
+    pub(crate) fn server(&self) -> &Shared {
+        &self.server
+    }
+
+    /// Hands a connection to the shard that has fewest; false where there are too many, and it is dropped.
+    pub(crate) fn place(&self, stream: Line, peer: Option<SocketAddr>, local: Option<SocketAddr>) -> bool {
         let placement = &self.server.placement;
         let total: usize = placement.connections().iter().sum();
         let connections = self.server.budgets.capacity().connections;
         let room = if total as u64 >= connections { Room::None } else { Room::Left };
         let id = self.next_connection.fetch_add(1, Ordering::Relaxed);
-        let (peer, local) = (address(stream.peer_addr()), address(stream.local_addr()));
+        let (peer, local) = (told(peer), told(local));
         let origin = Origin { id, peer, local, shard: placement.least() };
-        if let Err(error) = transport::prepare(&stream) {
-            tracing::debug!(%error, "a connection's socket could not be prepared");
-        }
         let mut migrated = MigratedConnection::of_new(origin);
         let from = AddressPrefix::of(&migrated.origin.peer);
         migrated.stranger = self.server.strangers.enter(from, &migrated.mailbox, room);
@@ -318,16 +331,17 @@ impl Dispatcher {
                 peer = migrated.origin.peer,
                 "too many connections; a new one was refused"
             );
-            return;
+            return false;
         }
         self.forward(stream, migrated);
+        true
     }
 
     /// Hands a connection to the shard that it is on its way to.
-    fn forward(&self, stream: tokio::net::TcpStream, migrated: MigratedConnection) {
+    fn forward(&self, stream: Line, migrated: MigratedConnection) {
         let shard = migrated.origin.shard;
         self.server.placement.enter(shard);
-        let stream = match stream.into_std() {
+        let stream = match stream.detach() {
             Ok(stream) => stream,
             Err(error) => {
                 tracing::warn!(name: "connection_lost_inside", %error, "a connection was lost on its way to its shard");
@@ -350,11 +364,11 @@ impl Dispatcher {
     }
 }
 
-fn address(address: io::Result<SocketAddr>) -> String {
+fn told(address: Option<SocketAddr>) -> String {
     match address {
         // A dual-stack listener sees IPv4 clients behind an IPv6 prefix.
-        Ok(known) => SocketAddr::new(known.ip().to_canonical(), known.port()).to_string(),
-        Err(_) => "unknown".to_owned(),
+        Some(known) => SocketAddr::new(known.ip().to_canonical(), known.port()).to_string(),
+        None => "unknown".to_owned(),
     }
 }
 

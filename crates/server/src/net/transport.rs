@@ -2,6 +2,7 @@
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -31,7 +32,7 @@ pub(crate) fn prepare(stream: &TcpStream) -> io::Result<()> {
 }
 
 /// A stream.
-pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin {
+pub(crate) trait Transport: AsyncRead + Unpin {
     /// Sends some of `bytes`, one slice after the other. With `more`, the next call sends more at once: both may share a packet.
     fn poll_send(&mut self, task: &mut Context<'_>, bytes: &[IoSlice<'_>], more: bool) -> Poll<io::Result<usize>>;
 
@@ -39,7 +40,7 @@ pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin {
     fn poll_send_file(
         &mut self,
         task: &mut Context<'_>,
-        node: &dyn Node,
+        node: &Arc<dyn Node>,
         offset: u64,
         length: usize,
     ) -> Poll<io::Result<usize>>;
@@ -80,7 +81,7 @@ impl Transport for TcpStream {
     fn poll_send_file(
         &mut self,
         task: &mut Context<'_>,
-        node: &dyn Node,
+        node: &Arc<dyn Node>,
         offset: u64,
         length: usize,
     ) -> Poll<io::Result<usize>> {
@@ -137,7 +138,7 @@ impl Transport for tokio::io::DuplexStream {
     fn poll_send_file(
         &mut self,
         task: &mut Context<'_>,
-        node: &dyn Node,
+        node: &Arc<dyn Node>,
         offset: u64,
         length: usize,
     ) -> Poll<io::Result<usize>> {

@@ -54,7 +54,7 @@ pub(crate) enum Next<'a> {
     /// These bytes, and at once some of a file where `more` is set.
     Bytes { bytes: &'a [u8], more: bool },
     /// These of a file.
-    File { node: &'a dyn Node, offset: u64, length: usize },
+    File { node: &'a Arc<dyn Node>, offset: u64, length: usize },
 }
 
 impl Outbox {
@@ -68,7 +68,7 @@ impl Outbox {
                 Next::Bytes { bytes, more: part.is_some() }
             }
             (_, Some(part)) if part.ended => Next::Bytes { bytes: &ZEROS[..part.left.min(ZEROS.len())], more: false },
-            (_, Some(part)) => Next::File { node: &*part.node, offset: part.offset, length: part.left },
+            (_, Some(part)) => Next::File { node: &part.node, offset: part.offset, length: part.left },
             (_, None) => Next::Nothing,
         }
     }

@@ -15,6 +15,8 @@ use wire::header::Header;
 use wire::ids::{Command, FileId};
 use wire::status::Status;
 
+use crate::net::inside::tests::Both;
+use crate::net::inside::{Spare, connection};
 use crate::net::transport::Transport;
 use crate::request::outbox::Next;
 use crate::state::configuration::Signing;
@@ -23,7 +25,7 @@ use crate::tests::testing::{Peer, framed, next_message, server_with};
 const FILE_BYTES: usize = 3 << 20;
 
 /// A signed-in client that does not sign, and its file in a folder, open.
-async fn folder_with_file() -> (TempDir, Peer, FileId) {
+pub(crate) async fn folder_with_file() -> (TempDir, Peer, FileId) {
     let folder = tempfile::tempdir().unwrap();
     let store: Arc<dyn Store> = Arc::new(DirectoryStore::open(folder.path(), Default::default()).unwrap());
     let mut peer = Peer::sign_in(&server_with(Signing::Enabled, store)).await;
@@ -37,13 +39,13 @@ fn byte_at(offset: usize) -> u8 {
     (offset / 7 + offset / 4096) as u8
 }
 
-fn read(peer: &mut Peer, file_id: FileId, offset: usize, length: usize) -> Vec<u8> {
+pub(crate) fn read(peer: &mut Peer, file_id: FileId, offset: usize, length: usize) -> Vec<u8> {
     let request = ReadRequest { file_id, offset: offset as u64, length: length as u32, ..ReadRequest::default() };
     let header = peer.charged(Command::READ, length);
     peer.complete(header, |body| request.encode(body))
 }
 
-fn assert_is_file(message: &[u8], offset: usize, length: usize) {
+pub(crate) fn assert_is_file(message: &[u8], offset: usize, length: usize) {
     assert_eq!(Header::decode(message).unwrap().status, Status::SUCCESS);
     let data = ReadResponse::decode(message).unwrap().data;
     assert_eq!(data.len(), length);
@@ -93,6 +95,13 @@ async fn reads_of_files_and_bytes_leave_in_order_through_a_socket() {
     let theirs = tokio::net::TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     let ours = listener.accept().await.unwrap().0;
     LocalSet::new().run_until(reads_arrive_whole_and_in_order(ours, theirs)).await;
+}
+
+#[tokio::test]
+async fn reads_of_files_and_bytes_leave_in_order_inside_the_process() {
+    let server = server_with(Signing::Enabled, Arc::new(store::RamStore::new(1 << 20)));
+    let (near, far) = connection(&Spare::default(), &server.pool);
+    LocalSet::new().run_until(reads_arrive_whole_and_in_order(far, Both::of(near))).await;
 }
 
 #[tokio::test]
@@ -166,20 +175,6 @@ impl AsyncRead for BadDisk {
     }
 }
 
-impl AsyncWrite for BadDisk {
-    fn poll_write(mut self: Pin<&mut Self>, task: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(task, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(task)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(task)
-    }
-}
-
 impl Transport for BadDisk {
     fn poll_send(&mut self, task: &mut Context<'_>, bytes: &[IoSlice<'_>], more: bool) -> Poll<io::Result<usize>> {
         self.0.poll_send(task, bytes, more)
@@ -188,7 +183,7 @@ impl Transport for BadDisk {
     fn poll_send_file(
         &mut self,
         _task: &mut Context<'_>,
-        _node: &dyn Node,
+        _node: &Arc<dyn Node>,
         _offset: u64,
         _length: usize,
     ) -> Poll<io::Result<usize>> {

@@ -348,7 +348,7 @@ impl Endpoint {
                 Poll::Ready(Err(error)) if of_file && unsendable::is_of_file(&error) => {
                     if let Next::File { node, offset, .. } = outbox.next() {
                         self.server.unsendable.add(node.identity());
-                        tracing::error!(name: "file_not_sent", %error, file = path_of(node), offset, peer = %self.peer, "a file could not be sent as it was promised; the connection ends");
+                        tracing::error!(name: "file_not_sent", %error, file = path_of(&**node), offset, peer = %self.peer, "a file could not be sent as it was promised; the connection ends");
                     }
                     return Err(Disconnect("a file could not be sent"));
                 }
