@@ -23,6 +23,7 @@ use hyper::service::service_fn;
 use hyper::{Method, Request};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use jiff::Timestamp;
+use server::Connector;
 use server::admin::AuditOrigin;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -35,6 +36,7 @@ use crate::answer::{Answer, Broken, Piecewise, check_version, failed, finish, wi
 use crate::auth::{self, Evidence, Known, Permissions, Policy, Principal, Proven, Way};
 use crate::cors;
 use crate::failure::{Code, Failure};
+use crate::inside::Inside;
 use crate::management::{self, Management};
 use crate::operations::{Ask, Files, Making, Operation, Service};
 use crate::query::Query;
@@ -60,8 +62,8 @@ pub struct Source {
     pub catalog: KnownCatalog,
     /// What may be done with the server.
     pub operations: Operations,
-    /// Where it serves SMB on this machine.
-    pub smb: SocketAddr,
+    /// The way to the server that has the files.
+    pub smb: Connector,
     /// Where what the server has done is kept.
     pub archive: PathBuf,
     /// The resource group of the management interface.
@@ -105,7 +107,8 @@ impl Rest {
         let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
         let (catalog, operations) = (source.catalog.clone(), source.operations.clone());
         let management = Management::new(catalog, operations, source.archive, source.group);
-        let sessions = Sessions::new(source.smb, source.catalog.clone());
+        let at = source.smb.address();
+        let sessions = Sessions::new(Arc::new(Inside(source.smb)), at, source.catalog.clone());
         let (catalog, operations) = (source.catalog, source.operations);
         let service = Arc::new(Service { catalog, operations, sessions, files: Files::default() });
         let tls = source.certificate.map(|certificate| certificate.acceptor());

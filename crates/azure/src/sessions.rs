@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use client::{Channels, Session, Settings, Signing, Target, Tcp, Tree};
+use client::{Channels, Network, Session, Settings, Signing, Target, Tree};
 use control::{Keys, KnownCatalog, ShareRecord};
 use secure::hmac_sha256;
 use tokio::sync::Mutex;
@@ -14,7 +14,9 @@ use crate::failure::Failure;
 
 /// The sessions there are, one for each account that asks. The account is who has proved its key, and the session signs in with that key.
 pub(crate) struct Sessions {
-    server: SocketAddr,
+    /// The way to the server, and the address by which that is asked for.
+    network: Arc<dyn Network>,
+    address: SocketAddr,
     catalog: KnownCatalog,
     /// Each account's by itself: who waits for the session of one keeps nobody of another waiting.
     accounts: parking_lot::Mutex<HashMap<String, OfAccount>>,
@@ -32,9 +34,9 @@ struct Live {
 }
 
 impl Sessions {
-    /// None yet; they will be of the server at this address.
-    pub(crate) fn new(server: SocketAddr, catalog: KnownCatalog) -> Self {
-        Sessions { server, catalog, accounts: parking_lot::Mutex::default() }
+    /// None yet; they will be of the server that has this address in this network.
+    pub(crate) fn new(network: Arc<dyn Network>, address: SocketAddr, catalog: KnownCatalog) -> Self {
+        Sessions { network, address, catalog, accounts: parking_lot::Mutex::default() }
     }
 
     /// A share of an account, reached by a session of it.
@@ -86,15 +88,15 @@ impl Sessions {
 
     async fn sign_in(&self, account: &str, keys: &Keys) -> Result<Session, Failure> {
         let target = Target {
-            host: self.server.ip().to_string(),
-            port: self.server.port(),
+            host: self.address.ip().to_string(),
+            port: self.address.port(),
             user: account.to_owned(),
             password: keys.key1.clone(),
         };
         // Both ends are in this process: nobody is between them, and only where the server signs everything is this signed.
         let settings =
             Settings { channels: Channels::Exactly(1), signing: Signing::AsServerWants, ..Settings::default() };
-        Ok(Session::connect(&target, settings, Arc::new(Tcp)).await?)
+        Ok(Session::connect(&target, settings, Arc::clone(&self.network)).await?)
     }
 }
 
@@ -108,6 +110,7 @@ mod tests {
     use std::num::NonZeroU64;
     use std::time::Duration;
 
+    use client::Tcp;
     use control::{AccountKind, AccountName, Catalog, Control, DataFolder, NewShare, Overrides, Source};
     use tokio::net::TcpListener;
     use tokio::time::timeout;
@@ -137,7 +140,7 @@ mod tests {
         control.configuration().unwrap();
         // It takes who comes and answers nobody.
         let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let sessions = Arc::new(Sessions::new(silent.local_addr().unwrap(), known.clone()));
+        let sessions = Arc::new(Sessions::new(Arc::new(Tcp), silent.local_addr().unwrap(), known.clone()));
         let mut held = Vec::new();
         for account in ["slow", "other"] {
             let (sessions, (proven, share)) = (Arc::clone(&sessions), share_of(account, &known));

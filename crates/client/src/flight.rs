@@ -104,12 +104,12 @@ impl Flight {
 
     /// An answer has come; who is to be woken for it. Gives it back where it answers nothing, with no effect: "If a matching request
     /// cannot be found, the client MUST discard the response" (3.2.5.1.2).
-    pub(crate) fn deliver(&mut self, answer: Answer, now: u64) -> Result<Option<Waker>, Answer> {
+    pub(crate) fn deliver(&mut self, answer: Answer, now: u64) -> Result<Option<Waker>, Box<Answer>> {
         let id = answer.header.message_id.0;
         let granted = usize::from(answer.header.credits);
-        let Some(waiting) = self.waiting.get_mut(&id) else { return Err(answer) };
+        let Some(waiting) = self.waiting.get_mut(&id) else { return Err(Box::new(answer)) };
         if matches!(waiting.stage, Stage::Answered(_)) {
-            return Err(answer);
+            return Err(Box::new(answer));
         }
         if answer.status() == Status::PENDING {
             waiting.is_pending = true;

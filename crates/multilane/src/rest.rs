@@ -9,6 +9,7 @@ use control::{
     AccountName, Catalog, DEVELOPMENT_KEY, DataFolder, Error, KnownCatalog, Operations, Seen, is_for_machine, see,
 };
 use serde::Serialize;
+use server::Server;
 use tracing::{info, warn};
 
 use crate::arguments::Serve;
@@ -158,18 +159,18 @@ fn names(address: SocketAddr) -> Vec<String> {
     names
 }
 
-/// Serves, where somebody listens. The server serves SMB at these addresses.
+/// Serves, where somebody listens, the files of this server.
 pub(crate) fn start(
     endpoint: Option<Endpoint>,
-    smb: &[SocketAddr],
+    server: &Server,
     catalog: KnownCatalog,
     operations: Operations,
     archive: PathBuf,
     group: &str,
 ) -> Result<Option<Rest>, Error> {
-    let (Some(endpoint), Some(smb)) = (endpoint, smb.first()) else { return Ok(None) };
+    let (Some(endpoint), Some(smb)) = (endpoint, server.addresses().first()) else { return Ok(None) };
     let url = endpoint.url();
-    let (smb, certificate) = (from_here(*smb), endpoint.certificate);
+    let (smb, certificate) = (server.connector(from_here(*smb)), endpoint.certificate);
     let group = group.to_owned();
     let source = Source { catalog, operations, smb, archive, group, certificate };
     let rest = Rest::start(endpoint.listening, source).map_err(|cause| {

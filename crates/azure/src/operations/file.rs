@@ -384,7 +384,7 @@ async fn send(file: File, range: Range<u64>, to: Sender<Bytes>) {
     while let Some(Ok((piece, wanted))) = pieces.next().await {
         let is_whole = piece.len() as u64 == wanted;
         // It is sent from where it arrived.
-        let is_taken = matches!(timeout(TAKEN_WITHIN, to.send(Bytes::from_owner(piece))).await, Ok(Ok(())));
+        let is_taken = matches!(timeout(TAKEN_WITHIN, to.send(piece.into())).await, Ok(Ok(())));
         // The file may have been cut meanwhile.
         if !is_whole || !is_taken {
             break;

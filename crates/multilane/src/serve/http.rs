@@ -85,7 +85,7 @@ impl Http {
         }
         let archive = recorder::path(running.folder);
         let catalog = running.catalog.clone();
-        let rest = rest::start(rest, running.addresses(), catalog, operations, archive, &arguments.rest_group)?;
+        let rest = rest::start(rest, running.server(), catalog, operations, archive, &arguments.rest_group)?;
         Ok(Http { metrics, push, page, rest })
     }
 

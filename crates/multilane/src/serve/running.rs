@@ -79,6 +79,10 @@ impl<'a> Running<'a> {
         self.server.admin()
     }
 
+    pub(super) fn server(&self) -> &Server {
+        &self.server
+    }
+
     /// Where it listens.
     pub(super) fn addresses(&self) -> &[SocketAddr] {
         self.server.addresses()
