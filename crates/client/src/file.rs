@@ -17,10 +17,10 @@ use crate::command::query_info::Facts;
 use crate::command::{close, create, flush, ioctl, query_directory, query_info, read, set_info, write};
 use crate::data::Data;
 use crate::error::Error;
+use crate::mark::Mark;
 use crate::open_state::OpenState;
 use crate::options::{Disposition, OpenOptions};
 use crate::shared::Phase;
-use crate::tree::Mark;
 use crate::tree_state::{TreeState, wire_path};
 
 /// An open file or directory. Clones are the same open. It is to be closed with [`File::close`]; an open that is only dropped stays open

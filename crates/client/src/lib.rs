@@ -54,6 +54,7 @@ mod inbox;
 mod incoming;
 mod keeper;
 mod loss;
+mod mark;
 mod message;
 mod network;
 mod open_state;

@@ -7,8 +7,8 @@ use wire::ids::{FileId, Guid};
 
 use crate::error::Error;
 use crate::handshake::random_bytes;
+use crate::mark::Mark;
 use crate::options::OpenOptions;
-use crate::tree::Mark;
 use crate::tree_state::TreeState;
 
 /// What is needed to ask for something of an open, and to take it up again.

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use wire::command::tree_connect::ShareType;
-use wire::context::create::{CreateContextsBuilder, OnDiskId};
+use wire::context::create::OnDiskId;
 
 use crate::command::query_directory::Entry;
 use crate::command::query_info::Facts;
 use crate::command::{create, tree_connect};
 use crate::error::Error;
 use crate::file::File;
+use crate::mark::Mark;
 use crate::options::{Access, Disposition, OpenOptions};
 use crate::shared::Shared;
 use crate::tree_state::{TreeState, wire_path};
@@ -21,19 +22,6 @@ pub struct Tree {
     mark: Option<Mark>,
 }
 
-/// A create context of the application's own, which its opens have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Mark {
-    name: &'static [u8],
-    data: [u8; 16],
-}
-
-impl Mark {
-    pub(crate) fn add_to(&self, contexts: &mut CreateContextsBuilder) {
-        contexts.add(self.name, &self.data);
-    }
-}
-
 impl Tree {
     pub(crate) async fn connect(shared: &Arc<Shared>, share: &str) -> Result<Tree, Error> {
         tree_connect::connect(shared, share, ShareType::DISK).await.map(|state| Tree { state, mark: None })
@@ -41,7 +29,7 @@ impl Tree {
 
     /// The same share, where each CREATE has one more create context: of this name, with these data (MS-SMB2 2.2.13.2).
     pub fn marked(&self, (name, data): (&'static [u8], [u8; 16])) -> Tree {
-        Tree { state: Arc::clone(&self.state), mark: Some(Mark { name, data }) }
+        Tree { state: Arc::clone(&self.state), mark: Some(Mark::new(name, data)) }
     }
 
     /// The share's name.

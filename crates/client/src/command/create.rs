@@ -14,11 +14,11 @@ use wire::status::Status;
 use super::query_info::Facts;
 use crate::error::Error;
 use crate::handshake::random_bytes;
+use crate::mark::Mark;
 use crate::message::{Answer, Related};
 use crate::open_state::OpenState;
 use crate::options::{Access, Disposition, OpenOptions};
 use crate::perform::{Again, Ask, Failed};
-use crate::tree::Mark;
 use crate::tree_state::TreeState;
 use crate::ways::Way;
 
