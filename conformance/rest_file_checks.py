@@ -9,7 +9,7 @@ import time
 import types
 
 from azure.core.exceptions import HttpResponseError
-from azure.storage.fileshare import ContentSettings, NTFSAttributes, ShareClient, ShareServiceClient
+from azure.storage.fileshare import ContentSettings, NTFSAttributes, ShareClient, ShareServiceClient, generate_file_sas
 from smbprotocol.exceptions import SMBResponseException
 from smbprotocol.file_info import FileAttributes
 from smbprotocol.open import (CreateDisposition, CreateOptions, FilePipePrinterAccessMask, ImpersonationLevel, Open, RequestedOplockLevel,
@@ -19,7 +19,9 @@ from conformance.report import Failure, expect
 from conformance.rest_checks import ACCOUNT, BY_SMB, FOLDER, KEY, MIB, SHARE, URL, asked, chance, lines, opened
 from conformance.rest_client import refused, smb
 
-SDDL = "O:S-1-5-21-2127521184-1604012920-1887927527-1001G:SYD:PAI(A;;FA;;;BA)(A;;0x1301bf;;;AU)(D;OICIIO;SD;;;S-1-5-21-1-2-3-500)"
+# What nothing is audited of is told to be so, as the service does.
+UNAUDITED = "S:NO_ACCESS_CONTROL"
+SDDL = f"O:S-1-5-21-2127521184-1604012920-1887927527-1001G:SYD:PAI(A;;FA;;;BA)(A;;0x1301bf;;;AU)(D;OICIIO;SD;;;S-1-5-21-1-2-3-500){UNAUDITED}"
 TIME = datetime.datetime(2019, 5, 10, 1, 2, 3, 123456, tzinfo=datetime.UTC)
 TIME_TEXT = "2019-05-10T01:02:03.1234560Z"
 SETTINGS = ContentSettings(content_type="text/plain", content_encoding="identity", content_language="en", content_disposition="inline",
@@ -134,7 +136,7 @@ def permissions(service, share):
     directory = share.create_directory("permission-d", file_permission=SDDL)
     expect(directory.get_directory_properties().permission_key == key, "the directory's is another one")
     file.set_http_headers(ContentSettings(), file_permission="O:SYG:SYD:(A;;FA;;;SY)")
-    expect(share.get_permission_for_share(file.get_file_properties().permission_key) == "O:SYG:SYD:(A;;FA;;;SY)", "it was not set")
+    expect(share.get_permission_for_share(file.get_file_properties().permission_key) == f"O:SYG:SYD:(A;;FA;;;SY){UNAUDITED}", "it was not set")
     for text in ("nonsense", "O:DA", "D:(A;;FA;;;WD", "O:BAS:(AU;FA;GR;;;WD)"):
         refused(lambda text=text: share.get_file_client("refused").create_file(1, file_permission=text), "FileInvalidPermission", 400)
     expect(not share.get_file_client("refused").exists(), "a file was made without its permission")
@@ -266,9 +268,12 @@ def from_url(service, share):
     source, target = share.get_file_client("url source"), share.get_file_client("url target")
     source.upload_file(data)
     target.create_file(MIB)
-    target.upload_range_from_url(source.url, offset=100, length=MIB - 100, source_offset=MIB)
+    refused(lambda: target.upload_range_from_url(source.url, offset=0, length=5, source_offset=0), "CannotVerifyCopySource", 401)
+    sas = generate_file_sas(ACCOUNT, SHARE, ["url source"], KEY, permission="r", expiry=datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=1))
+    url = f"{source.url}?{sas}"
+    target.upload_range_from_url(url, offset=100, length=MIB - 100, source_offset=MIB)
     expect(target.download_file().readall() == bytes(100) + data[MIB:2 * MIB - 100], "another text")
-    refused(lambda: target.upload_range_from_url(source.url, offset=0, length=MIB, source_offset=2 * MIB - 5), "InvalidRange", 416)
+    refused(lambda: target.upload_range_from_url(url, offset=0, length=MIB, source_offset=2 * MIB - 5), "InvalidRange", 416)
 
 
 def renames(service, share):
@@ -514,15 +519,20 @@ def hostile_properties(share):
 
 
 def dots(share):
-    """dots at the end of a name are left out, as the service does"""
+    """dots at the end of a name are left out, as the service does, and kept where that is asked for"""
     share.get_file_client("dotted...").upload_file(b"x")
     expect((FOLDER / "dotted").exists(), "the file has another name")
     expect(share.get_file_client("dotted").download_file().readall() == b"x", "it is another one")
     dotted = ShareClient(URL, SHARE, credential={"account_name": ACCOUNT, "account_key": KEY}, allow_trailing_dot=True)
-    refused(lambda: dotted.get_file_client("kept.").create_file(1), "InvalidResourceName", 400)
+    dotted.get_directory_client("kept.").create_directory().upload_file("dotted..", b"y")
+    expect((FOLDER / "kept." / "dotted..").read_bytes() == b"y", "the file has another name")
+    expect([one.name for one in dotted.list_directories_and_files("kept.")] == ["dotted.."], "it is listed by another name")
+    dotted.get_file_client("kept./dotted..").rename_file("kept./moved.").delete_file()
+    dotted.delete_directory("kept.")
     for path in ("...", "a/...", ".%2e", "a/../b"):
-        status, _, _ = asked("GET", f"/{SHARE}/{path}", "")
-        expect(status == 400, f"{path}: {status}")
+        for more in ({}, {"x-ms-allow-trailing-dot": "true"}):
+            status, _, _ = asked("GET", f"/{SHARE}/{path}", "", more=more)
+            expect(status == 400, f"{path} {more}: {status}")
 
 
 def changes_at_once(share):

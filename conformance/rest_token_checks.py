@@ -59,7 +59,7 @@ class Credential:
 def main():
     service = ShareServiceClient(URL, credential={"account_name": ACCOUNT, "account_key": KEY})
     service.get_share_client(SHARE).create_directory("tokens").upload_file("old", b"old text")
-    for check in (files, others, intent, delegation, audited, delegations_end):
+    for check in (files, others, managers, intent, delegation, audited, delegations_end):
         with lines.check(f"tokens: {check.__doc__}"):
             check()
 
@@ -82,12 +82,11 @@ def files():
 
 
 def others():
-    """a token is for files and directories alone, and one for management, or of who only manages, for nothing here"""
+    """a token of who reads or changes files is for files and directories alone, and one for management for nothing here"""
     for role in ("file-reader", "file-contributor"):
         refused(lambda role=role: list(service_of(role).list_shares()), LEVEL)
         refused(service_of(role).get_share_client(SHARE).get_share_properties, LEVEL)
         refused(service_of(role).get_share_client(SHARE).get_share_access_policy, LEVEL)
-    refused(lambda: list(service_of("contributor").get_share_client(SHARE).list_directories_and_files()), PERMISSION)
     token = Credential("file-reader", f"{ORIGIN}/.default").get_token().token
     expect(asked(token)[:2] == (401, "InvalidAuthenticationInfo"), asked(token))
     header, claims, signature = Credential("file-reader").get_token().token.split(".")
@@ -96,6 +95,20 @@ def others():
                     f"{encoded({'alg': 'none', 'typ': 'JWT'})}.{claims}.",
                     f"{header}.{encoded(more | {'exp': more['exp'] + 9_999})}.{signature}", "x.y.z"):
         expect(asked(changed)[:2] == (401, "InvalidAuthenticationInfo"), changed)
+
+
+def managers():
+    """who manages sees and changes shares, and neither their files nor their policies"""
+    service = service_of("contributor")
+    share = service.get_share_client("of-a-token")
+    share.create_share(metadata={"by": "a token"})
+    expect(share.get_share_properties().metadata == {"by": "a token"}, "other metadata")
+    share.set_share_quota(7)
+    expect([one.quota for one in service.list_shares() if one.name == "of-a-token"] == [7], "another quota")
+    refused(share.get_share_access_policy, LEVEL)
+    refused(lambda: list(share.list_directories_and_files()), PERMISSION)
+    refused(lambda: share.create_directory("made"), PERMISSION)
+    share.delete_share()
 
 
 def encoded(claims):

@@ -105,15 +105,21 @@ fn is_xml(character: char) -> bool {
 struct ErrorBody<'a> {
     code: &'a str,
     message: &'a str,
+    #[serde(rename = "AuthenticationErrorDetail", skip_serializing_if = "Option::is_none")]
+    detail: Option<&'a str>,
 }
 
 /// The answer to what is not done.
 pub(crate) fn failed(failure: &Failure) -> Answer {
     let code = failure.code.name();
-    let body = ErrorBody { code: &code, message: &failure.message };
+    let body = ErrorBody { code: &code, message: &failure.message, detail: failure.detail.as_deref() };
     let mut answer = xml("Error", &body).unwrap_or_else(|_| empty(StatusCode::INTERNAL_SERVER_ERROR));
-    *answer.status_mut() = failure.code.status();
+    *answer.status_mut() = failure.status();
     set(&mut answer, "x-ms-error-code", &code);
+    if let Some(code) = failure.of_source {
+        set(&mut answer, "x-ms-copy-source-status-code", code.status().as_str());
+        set(&mut answer, "x-ms-copy-source-error-code", &code.name());
+    }
     if failure.code == Code::InvalidAuthenticationInfo {
         set(&mut answer, WWW_AUTHENTICATE.as_str(), "Bearer");
     }
@@ -280,5 +286,23 @@ mod tests {
         let wanted = "<?xml version=\"1.0\" encoding=\"utf-8\"?><Error><Code>ShareNotFound</Code>\
                       <Message>There is no share &lt;a&gt;.</Message></Error>";
         assert_eq!(body, wanted.as_bytes());
+    }
+
+    #[test]
+    fn why_a_source_may_not_be_read_is_told_beside() {
+        let answer = failed(&Failure::source(Code::NoAuthenticationInformation, "It has no signature."));
+        assert_eq!(answer.status(), 401);
+        assert_eq!(answer.headers()["x-ms-error-code"], "CannotVerifyCopySource");
+        assert_eq!(answer.headers()["x-ms-copy-source-status-code"], "401");
+        assert_eq!(answer.headers()["x-ms-copy-source-error-code"], "NoAuthenticationInformation");
+    }
+
+    #[test]
+    fn what_was_wrong_with_a_proof_is_an_element_of_its_own() {
+        let answer = failed(&Failure::unauthenticated("sr is neither s nor f"));
+        let Piecewise::Whole(Some(body)) = answer.into_body() else { panic!("no body") };
+        let body = String::from_utf8(body.to_vec()).unwrap();
+        let wanted = "<AuthenticationErrorDetail>sr is neither s nor f</AuthenticationErrorDetail></Error>";
+        assert!(body.ends_with(wanted), "{body}");
     }
 }

@@ -64,9 +64,11 @@ pub(crate) enum Code {
     MetadataTooLarge,
     MissingContentLengthHeader,
     MissingRequiredHeader,
+    NoAuthenticationInformation,
     NoPendingCopyOperation,
     OperationTimedOut,
     OutOfRangeInput,
+    OutOfRangeQueryParameterValue,
     ParentNotFound,
     PreviousSnapshotNotFound,
     ReadOnlyAttribute,
@@ -96,6 +98,10 @@ pub(crate) struct Failure {
     pub(crate) code: Code,
     /// What happened, for people; nothing secret.
     pub(crate) message: String,
+    /// What was wrong with a proof, where that is told by itself.
+    pub(crate) detail: Option<String>,
+    /// Why the source of a copy may not be read, whose status the answer has then.
+    pub(crate) of_source: Option<Code>,
     /// What has to be reached anew before the next one.
     pub(crate) lost: Lost,
 }
@@ -127,7 +133,7 @@ impl Code {
             | Code::AuthorizationServiceMismatch
             | Code::AuthorizationSourceIPMismatch
             | Code::CorsPreflightFailure => StatusCode::FORBIDDEN,
-            Code::InvalidAuthenticationInfo => StatusCode::UNAUTHORIZED,
+            Code::InvalidAuthenticationInfo | Code::NoAuthenticationInformation => StatusCode::UNAUTHORIZED,
             Code::CannotVerifyCopySource
             | Code::ParentNotFound
             | Code::ResourceNotFound
@@ -197,6 +203,7 @@ impl Code {
             | Code::MetadataTooLarge
             | Code::MissingRequiredHeader
             | Code::OutOfRangeInput
+            | Code::OutOfRangeQueryParameterValue
             | Code::UnsupportedHeader
             | Code::UnsupportedQueryParameter => StatusCode::BAD_REQUEST,
         }
@@ -205,17 +212,26 @@ impl Code {
 
 impl Failure {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
-        Failure { code, message: message.into(), lost: Lost::Nothing }
+        Failure { code, message: message.into(), detail: None, of_source: None, lost: Lost::Nothing }
     }
 
     /// A signature, or a key, that is not as it has to be.
     pub(crate) fn unauthenticated(detail: impl std::fmt::Display) -> Self {
-        Failure::new(
-            Code::AuthenticationFailed,
-            format!(
-                "Server failed to authenticate the request: {detail}. Check the account's name and key, the clock, and what was signed."
-            ),
-        )
+        let detail = detail.to_string();
+        let message = format!(
+            "Server failed to authenticate the request: {detail}. Check the account's name and key, the clock, and what was signed."
+        );
+        Failure { detail: Some(detail), ..Failure::new(Code::AuthenticationFailed, message) }
+    }
+
+    /// The source of a copy that may not be read, for this reason.
+    pub(crate) fn source(code: Code, message: impl Into<String>) -> Self {
+        Failure { of_source: Some(code), ..Failure::new(Code::CannotVerifyCopySource, message) }
+    }
+
+    /// The status of the answer.
+    pub(crate) fn status(&self) -> StatusCode {
+        self.of_source.unwrap_or(self.code).status()
     }
 
     /// A header whose value cannot be taken.

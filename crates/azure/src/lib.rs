@@ -32,7 +32,8 @@ pub fn read_signature(path: &str, query: &str, second: i64) -> Option<()> {
 #[doc(hidden)]
 pub fn names(host: &str, path: &str, query: &str) -> Option<Vec<String>> {
     query::Query::parse(query).ok()?.canonical();
-    target::Target::parse(host, path).ok().map(|target| target.names)
+    let dots = if path.ends_with('.') { target::Dots::Kept } else { target::Dots::LeftOut };
+    target::Target::parse(host, path, dots).ok().map(|target| target.names)
 }
 
 /// True of a path that is for the management interface and names something there, for who tests what reads it.

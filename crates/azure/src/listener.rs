@@ -41,7 +41,7 @@ use crate::management::{self, Management};
 use crate::operations::{Ask, Files, Making, Operation, Service};
 use crate::query::Query;
 use crate::sessions::Sessions;
-use crate::target::Target;
+use crate::target::{Dots, Target};
 use crate::tls::Certificate;
 use crate::tokens::{self, Audience};
 
@@ -254,7 +254,8 @@ impl Front {
             return charged.unwrap_or_else(|failure| self.management.refused(failure, &id, &origin));
         }
         let catalog = &self.service.catalog;
-        let target = host.and_then(|host| Target::parse(&host, request.uri().path()));
+        let (path, dots) = (request.uri().path(), Dots::of_target(&headers));
+        let target = host.and_then(|host| Target::parse(&host, path, dots));
         let rules = target.as_ref().map_or_else(|_| Vec::new(), |target| catalog.cors(&target.account));
         let answer = match target {
             Ok(_) if method == Method::OPTIONS => cors::preflight(&rules, &headers),
@@ -430,13 +431,13 @@ impl Known for KnownCatalog {
     }
 }
 
-/// What roles give with files.
+/// What roles give with shares and files.
 fn permissions(roles: &[Role]) -> Permissions {
     roles.iter().fold(Permissions::default(), |all, role| {
         all.or(match role {
             Role::FileReader => Permissions::OF_READER,
             Role::FileContributor => Permissions::OF_CONTRIBUTOR,
-            Role::Contributor => Permissions::default(),
+            Role::Contributor => Permissions::OF_MANAGER,
         })
     })
 }

@@ -1,5 +1,7 @@
 //! What a request names: an account, and perhaps a share of it, and a path there.
 
+use hyper::header::HeaderMap;
+
 use crate::failure::{Code, Failure};
 use crate::query::decoded;
 
@@ -22,14 +24,42 @@ pub(crate) struct Target {
     pub(crate) names: Vec<String>,
     /// Whether the host's name tells the account, and not the path.
     account_in_host: bool,
-    /// Dots at the end of a name were left out, which Windows has none of.
-    pub(crate) is_trimmed: bool,
+}
+
+/// What becomes of dots at the end of names. Programs of Windows leave them out, and so does the service where nobody asks to keep them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dots {
+    LeftOut,
+    Kept,
+}
+
+impl Dots {
+    /// What a request says of those of its own path.
+    pub(crate) fn of_target(headers: &HeaderMap) -> Self {
+        Self::asked(headers, "x-ms-allow-trailing-dot")
+    }
+
+    /// What it says of those of its source's.
+    pub(crate) fn of_source(headers: &HeaderMap) -> Self {
+        Self::asked(headers, "x-ms-source-allow-trailing-dot")
+    }
+
+    fn asked(headers: &HeaderMap, name: &str) -> Self {
+        let are_kept = headers.get(name).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"true"));
+        if are_kept { Dots::Kept } else { Dots::LeftOut }
+    }
+
+    fn of_name(self, name: &str) -> &str {
+        let without = name.trim_end_matches('.');
+        // One of nothing else keeps them, and is refused.
+        if self == Dots::Kept || without.is_empty() { name } else { without }
+    }
 }
 
 impl Target {
     /// Reads the path of a URL as it was sent, and the host: `account.file.anything` names the account, whether or not there is one, and otherwise the path's
     /// first name does.
-    pub(crate) fn parse(host: &str, path: &str) -> Result<Self, Failure> {
+    pub(crate) fn parse(host: &str, path: &str, dots: Dots) -> Result<Self, Failure> {
         let mut names = path.split('/').filter(|name| !name.is_empty());
         let of_host = account_of(host);
         let account = match of_host {
@@ -40,15 +70,14 @@ impl Target {
         // A `%2F` is a separator as well: some clients encode whole paths.
         let rest = names.map(decoded).collect::<Result<Vec<_>, _>>()?.join("/");
         let sent = rest.split('/').filter(|name| !name.is_empty());
-        let names: Vec<String> = sent.clone().map(|name| without_dots(name).to_owned()).collect();
-        let is_trimmed = sent.zip(&names).any(|(sent, name)| sent != name);
+        let names: Vec<String> = sent.map(|name| dots.of_name(name).to_owned()).collect();
         let units = |text: &str| text.encode_utf16().count();
         let whole = names.iter().map(|name| units(name) + 1).sum::<usize>();
         if names.len() > DEPTH_MAX || whole > PATH_MAX || !names.iter().all(|name| is_name(name)) {
             return Err(Failure::new(Code::InvalidResourceName, "The specified resource name is invalid."));
         }
         let account = account.strip_suffix("-secondary").unwrap_or(&account).to_owned();
-        Ok(Target { account, share, names, account_in_host: of_host.is_some(), is_trimmed })
+        Ok(Target { account, share, names, account_in_host: of_host.is_some() })
     }
 
     /// The address of the account's service as the client named it, without a `/` at its end.
@@ -76,21 +105,10 @@ fn account_of(host: &str) -> Option<&str> {
     rest.starts_with("file.").then_some(account)
 }
 
-/// A name without dots at its end; one of nothing else keeps them, and is refused.
-fn without_dots(name: &str) -> &str {
-    let trimmed = name.trim_end_matches('.');
-    if trimmed.is_empty() { name } else { trimmed }
-}
-
 /// True for what Windows takes for a file's name.
 fn is_name(name: &str) -> bool {
     let is_allowed = |character: char| !FORBIDDEN.contains(&character) && !character.is_control();
-    !name.is_empty()
-        && name != "."
-        && name != ".."
-        && !name.ends_with('.')
-        && name.encode_utf16().count() <= NAME_MAX
-        && name.chars().all(is_allowed)
+    !name.trim_end_matches('.').is_empty() && name.encode_utf16().count() <= NAME_MAX && name.chars().all(is_allowed)
 }
 
 #[cfg(test)]
@@ -98,18 +116,12 @@ mod tests {
     use super::*;
 
     fn parsed(host: &str, path: &str) -> Result<Target, Code> {
-        Target::parse(host, path).map_err(|failure| failure.code)
+        Target::parse(host, path, Dots::LeftOut).map_err(|failure| failure.code)
     }
 
     fn target(account: &str, share: Option<&str>, names: &[&str]) -> Target {
         let names = names.iter().map(|name| (*name).to_owned()).collect();
-        Target {
-            account: account.into(),
-            share: share.map(Into::into),
-            names,
-            account_in_host: false,
-            is_trimmed: false,
-        }
+        Target { account: account.into(), share: share.map(Into::into), names, account_in_host: false }
     }
 
     #[test]
@@ -160,8 +172,22 @@ mod tests {
 
     #[test]
     fn dots_at_the_end_of_a_name_are_left_out() {
-        let parsed = parsed("h", "/work/docs/a./b..%2Fc").unwrap();
-        assert_eq!((parsed.path().as_str(), parsed.is_trimmed), ("a\\b\\c", true));
+        assert_eq!(parsed("h", "/work/docs/a./b..%2Fc").unwrap().path(), "a\\b\\c");
+    }
+
+    #[test]
+    fn dots_at_the_end_of_a_name_are_kept_where_that_is_asked_for() {
+        let kept = |path: &str| Target::parse("h", path, Dots::Kept).map(|target| target.path());
+        assert_eq!(kept("/work/docs/a./b..%2Fc"), Ok("a.\\b..\\c".to_owned()));
+        for path in [".", "..", "...", "a./..", "a/%2e%2e"] {
+            assert!(kept(&format!("/work/docs/{path}")).is_err(), "{path}");
+        }
+        let asked = |value: &str| {
+            let headers = [("x-ms-allow-trailing-dot".parse().unwrap(), value.parse().unwrap())].into_iter().collect();
+            (Dots::of_target(&headers), Dots::of_source(&headers))
+        };
+        assert_eq!(asked("True"), (Dots::Kept, Dots::LeftOut));
+        assert_eq!(asked("false"), (Dots::LeftOut, Dots::LeftOut));
     }
 
     #[test]

@@ -25,7 +25,7 @@ use crate::cors::Rule;
 use crate::failure::Failure;
 use crate::operations::Operation;
 use crate::query::Query;
-use crate::target::Target;
+use crate::target::{Dots, Target};
 
 pub(crate) use self::bearer::Principal;
 pub(crate) use self::delegation::{Delegation, SERVICE as DELEGATION_SERVICE, lasts};
@@ -161,7 +161,7 @@ pub(crate) fn prove(
         return Ok(Proven { account, rights, overrides, principal: None, evidence });
     }
     let overrides = Overrides::default();
-    if let Some(token) = bearer::token(parts) {
+    if let Some(token) = bearer::token(&parts.headers, AUTHORIZATION.as_str()) {
         let principal = bearer::verify(token, way, known)?;
         known.keys(&account).ok_or_else(|| Failure::unauthenticated("there is no such account"))?;
         let rights = Rights::Principal(principal.permissions);
@@ -176,7 +176,7 @@ pub(crate) fn prove(
 
 /// What [`crate::read_signature`] is.
 pub(crate) fn read_signature(path: &str, query: &str, second: i64) -> Option<()> {
-    let (query, target) = (Query::parse(query).ok()?, Target::parse("", path).ok()?);
+    let (query, target) = (Query::parse(query).ok()?, Target::parse("", path, Dots::LeftOut).ok()?);
     let way = Way { peer: [127, 0, 0, 1].into(), is_secure: false, at: Timestamp::from_second(second).ok()? };
     sas::read(&query, &target, way)
 }

@@ -15,6 +15,8 @@ impl Permissions {
     pub(crate) const OF_READER: Self = Self::READ.or(Self::LIST);
     /// Those of who reads and changes all files.
     pub(crate) const OF_CONTRIBUTOR: Self = Self::OF_READER.or(Self::CREATE).or(Self::WRITE).or(Self::DELETE);
+    /// That of who sees and changes shares, and the service. No letter gives it, and with files it gives nothing.
+    pub(crate) const OF_MANAGER: Self = Permissions(1 << 5);
     const READ: Self = Permissions(1);
     const CREATE: Self = Permissions(1 << 1);
     const WRITE: Self = Permissions(1 << 2);
@@ -114,7 +116,7 @@ pub(crate) enum Rights {
     Key,
     /// What an account signature says.
     Account { levels: Levels, permissions: Permissions },
-    /// What a service principal may do with the files of each share.
+    /// What a service principal may do with each share and its files.
     Principal(Permissions),
     /// What a signature says of the files of a share.
     Share(Permissions),
@@ -188,6 +190,7 @@ impl Rights {
             }
             Rights::Key => return Ok(()),
             Rights::Principal(_) if by == By::Token => return Ok(()),
+            Rights::Principal(of) if by == By::Account && of.has_one_of(Permissions::OF_MANAGER) => return Ok(()),
             Rights::Principal(_) if !matches!(by, By::File | By::Share) => return Err(wrong_level()),
             Rights::Account { levels, .. } if matches!(by, By::Key | By::Token) || !levels.has(level) => {
                 return Err(wrong_level());
@@ -315,6 +318,8 @@ mod tests {
             let principal = |of: Permissions| code(Rights::Principal(of), operation).is_none();
             assert_eq!(principal(Permissions::NONE), is_for_tokens);
             assert_eq!(principal(Permissions::OF_CONTRIBUTOR), is_for_tokens || of_share != "-", "{operation:?}");
+            let is_of_shares = of_share == "-" && of_account != "-";
+            assert_eq!(principal(Permissions::OF_MANAGER), is_for_tokens || is_of_shares, "{operation:?}");
             let reads = of_share.contains(['r', 'l']);
             assert_eq!(principal(Permissions::OF_READER), is_for_tokens || reads, "{operation:?}");
             for letter in EVERYTHING.chars() {

@@ -297,6 +297,7 @@ mod tests {
 
     use super::*;
     use crate::operations::Operation;
+    use crate::target::Dots;
 
     const KEY: [u8; 64] = [7; 64];
     const NOW: &str = "2026-11-30T05:00:00Z";
@@ -315,7 +316,7 @@ mod tests {
     }
 
     fn target(path: &str) -> Target {
-        Target::parse("h", path).unwrap()
+        Target::parse("h", path, Dots::LeftOut).unwrap()
     }
 
     fn way() -> Way {

@@ -4,17 +4,19 @@ use hyper::Uri;
 use hyper::header::HeaderMap;
 
 use super::rights::Rights;
-use super::{Known, Proven, Way, sas};
+use super::{Known, Proven, Way, bearer, sas};
 use crate::failure::{Code, Failure};
 use crate::operations::Operation;
 use crate::query::Query;
-use crate::target::Target;
+use crate::target::{Dots, Target};
 
 const RENAMED: &str = "x-ms-file-rename-source";
 const COPIED: &str = "x-ms-copy-source";
+/// The token of who may read a source whose URL has no signature.
+const SHOWN: &str = "x-ms-copy-source-authorization";
 
 /// The source that a request names in a header, where its operation has one. Its URL may have a signature of its own; without one, what proved the
-/// request has to allow it.
+/// request has to allow it, or, where a range is taken, a token that is shown for it.
 pub(crate) fn source(
     proven: &Proven,
     operation: Operation,
@@ -32,13 +34,14 @@ pub(crate) fn source(
     let wrong = || Failure::header(header, "the URL of a file or directory of an account here");
     let url: Uri = text.to_str().ok().and_then(|text| text.parse().ok()).ok_or_else(wrong)?;
     let host = url.authority().map(ToString::to_string).unwrap_or_default();
-    let source = Target::parse(&host, url.path())?;
+    let source = Target::parse(&host, url.path(), Dots::of_source(headers))?;
     let query = Query::parse(url.query().unwrap_or_default())?;
     if source.share.is_none() || source.names.is_empty() {
         return Err(wrong());
     }
     let rights = match query.get("sig") {
         Some(_) => sas::verify(&query, &source, way, known)?.rights,
+        None if operation == Operation::PutRangeFromUrl => shown(headers, way, known)?,
         None if covers(proven.rights, target, &source) => proven.rights,
         None => {
             return Err(Failure::new(Code::AuthorizationFailure, "This request is not authorized to read its source."));
@@ -46,6 +49,18 @@ pub(crate) fn source(
     };
     rights.allow(needed)?;
     Ok(Some(source))
+}
+
+/// What the token allows that a request shows for its source alone: a range is taken from a place by who may read there, whoever asks.
+fn shown(headers: &HeaderMap, way: Way, known: &impl Known) -> Result<Rights, Failure> {
+    let nothing = || {
+        let message = format!("The source's URL has no signature, and {SHOWN} no token.");
+        Failure::source(Code::NoAuthenticationInformation, message)
+    };
+    let token = bearer::token(headers, SHOWN).ok_or_else(nothing)?;
+    let verified = bearer::verify(token, way, known);
+    let principal = verified.map_err(|failure| Failure::source(failure.code, failure.message))?;
+    Ok(Rights::Principal(principal.permissions))
 }
 
 /// Whether rights that hold for what a request names hold for its source.
@@ -62,8 +77,8 @@ fn covers(rights: Rights, target: &Target, source: &Target) -> bool {
 mod tests {
     use control::Keys;
 
-    use super::super::Policy;
     use super::super::rights::{Levels, Permissions};
+    use super::super::{Policy, Principal};
     use super::*;
 
     struct Accounts;
@@ -77,10 +92,19 @@ mod tests {
         fn policy(&self, _: &str, _: &str, _: &str) -> Option<Policy> {
             None
         }
+
+        fn principal_of(&self, token: &str, _: jiff::Timestamp) -> Result<Principal, String> {
+            let permissions = match token {
+                "reads" => Permissions::OF_READER,
+                "manages" => Permissions::OF_MANAGER,
+                _ => return Err("it is no token".into()),
+            };
+            Ok(Principal { id: token.into(), permissions })
+        }
     }
 
     fn asked(rights: Rights, operation: Operation, header: &'static str, url: &str) -> Result<Option<Target>, Code> {
-        let target = Target::parse("h", "/work/docs/new").unwrap();
+        let target = Target::parse("h", "/work/docs/new", Dots::LeftOut).unwrap();
         let proven = Proven { rights, ..Proven::by_key("work") };
         let way = Way { peer: [127, 0, 0, 1].into(), is_secure: false, at: "2026-11-30T05:00:00Z".parse().unwrap() };
         let headers = [(header, url)].map(|(name, url)| (name.parse().unwrap(), url.parse().unwrap()));
@@ -112,10 +136,31 @@ mod tests {
     }
 
     #[test]
+    fn a_range_is_taken_from_where_a_signature_or_a_token_allows_it() {
+        let here = "http://h/work/docs/old";
+        let taken = |headers: &[(&str, &str)]| {
+            let target = Target::parse("h", "/work/docs/new", Dots::LeftOut).unwrap();
+            let proven = Proven::by_key("work");
+            let way = Way { peer: [127, 0, 0, 1].into(), is_secure: true, at: "2026-11-30T05:00:00Z".parse().unwrap() };
+            let headers = headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
+            source(&proven, Operation::PutRangeFromUrl, (&target, &headers), way, &Accounts)
+                .map(|source| source.is_some())
+                .map_err(|failure| (failure.code, failure.of_source))
+        };
+        let refused = |code| Err((Code::CannotVerifyCopySource, Some(code)));
+        assert_eq!(taken(&[(COPIED, here)]), refused(Code::NoAuthenticationInformation), "a key is none for it");
+        assert_eq!(taken(&[(COPIED, here), (SHOWN, "Bearer reads")]), Ok(true));
+        assert_eq!(taken(&[(COPIED, here), (SHOWN, "Bearer x")]), refused(Code::InvalidAuthenticationInfo));
+        assert_eq!(taken(&[(COPIED, here), (SHOWN, "reads")]), refused(Code::NoAuthenticationInformation));
+        let manages = Err((Code::AuthorizationPermissionMismatch, None));
+        assert_eq!(taken(&[(COPIED, here), (SHOWN, "Bearer manages")]), manages);
+    }
+
+    #[test]
     fn what_is_renamed_needs_to_be_written_where_it_was() {
         let renamed =
             |letters, url| asked(Rights::Share(Permissions::of_letters(letters)), Operation::RenameFile, RENAMED, url);
-        let source = Target::parse("h", "/work/docs/a%20b").unwrap();
+        let source = Target::parse("h", "/work/docs/a%20b", Dots::LeftOut).unwrap();
         assert_eq!(renamed("w", "http://h/work/docs/a%20b"), Ok(Some(source)));
         assert_eq!(renamed("r", "http://h/work/docs/a"), Err(Code::AuthorizationPermissionMismatch));
         assert_eq!(renamed("w", "http://h/work/docs"), Err(Code::InvalidHeaderValue));

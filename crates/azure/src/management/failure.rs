@@ -31,7 +31,7 @@ impl Failure {
 
     /// What the data plane says of it.
     pub(super) fn of_data_plane(failure: crate::failure::Failure) -> Self {
-        Failure { status: failure.code.status(), code: failure.code.name().into(), message: failure.message }
+        Failure { status: failure.status(), code: failure.code.name().into(), message: failure.message }
     }
 
     /// What is named is not there.

@@ -11,7 +11,7 @@ use super::{Ask, Failure, Management};
 use crate::answer::Answer;
 use crate::auth;
 use crate::query::Query;
-use crate::target::Target;
+use crate::target::{Dots, Target};
 
 /// The version that they are made by.
 const VERSION: &str = "2026-02-06";
@@ -76,7 +76,7 @@ pub(super) fn of_service(management: &Management, ask: &Ask, account: &str) -> R
 
 fn target(account: &str, path: &str) -> Result<Target, Failure> {
     let path = utf8_percent_encode(path, NON_ALPHANUMERIC).to_string().replace("%2F", "/");
-    Target::parse("", &format!("/{account}{path}"))
+    Target::parse("", &format!("/{account}{path}"), Dots::LeftOut)
         .map_err(|failure| Failure::bad("InvalidRequestPropertyValue", failure.message))
 }
 

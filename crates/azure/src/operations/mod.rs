@@ -129,7 +129,8 @@ impl Ask {
         let Some(text) = self.query.get("maxresults") else { return Ok(most) };
         match text.parse::<usize>() {
             Ok(0) | Err(_) => {
-                Err(Failure::new(Code::OutOfRangeInput, format!("maxresults is {text:?}; allowed: 1 to {most}.")))
+                let message = format!("maxresults is {text:?}; allowed: 1 to {most}.");
+                Err(Failure::new(Code::OutOfRangeQueryParameterValue, message))
             }
             Ok(number) => Ok(number.min(most)),
         }
@@ -139,7 +140,6 @@ impl Ask {
 impl Service {
     /// Does what is asked.
     pub(crate) async fn perform(self: Arc<Self>, ask: Ask) -> Result<Answer, Failure> {
-        check_dots(&ask)?;
         permission::fetch(&self, &ask).await?;
         let done = match ask.operation {
             Operation::ListShares => service::list_shares(&self, &ask),
@@ -225,22 +225,12 @@ impl Service {
     }
 }
 
-/// Names that end with a dot are none that SMB clients could use; the service leaves the dots out where nobody asks to keep them.
-fn check_dots(ask: &Ask) -> Result<(), Failure> {
-    let keeps = |target: &Target, header| target.is_trimmed && ask.is_true(header);
-    let of_source = ask.source.as_ref().is_some_and(|source| keeps(source, "x-ms-source-allow-trailing-dot"));
-    if !of_source && !keeps(&ask.target, "x-ms-allow-trailing-dot") {
-        return Ok(());
-    }
-    Err(Failure::new(Code::InvalidResourceName, "Names that end with a dot are not served; leave the dot out."))
-}
-
 /// Tells who looks for a cause what was asked, by which client, and what it was answered.
 fn told(ask: &Ask, done: &Result<Answer, Failure>) {
     let agent = ask.header("user-agent").unwrap_or_default();
     // Some operations are several, by one header.
     let part = ask.header("x-ms-lease-action").or_else(|| ask.header("x-ms-write")).unwrap_or_default();
-    let status = done.as_ref().map_or_else(|failure| failure.code.status(), Answer::status).as_u16();
+    let status = done.as_ref().map_or_else(|failure| failure.status(), Answer::status).as_u16();
     tracing::debug!(operation = ?ask.operation, part, status, agent, "asked by REST");
 }
 

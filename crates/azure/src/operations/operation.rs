@@ -205,9 +205,10 @@ impl Route {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::target::Dots;
 
     fn asked(method: &str, path: &str, query: &str, headers: &[(&'static str, &str)]) -> Option<Operation> {
-        let target = Target::parse("h", path).unwrap();
+        let target = Target::parse("h", path, Dots::LeftOut).unwrap();
         let headers = headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
         Operation::of(&method.parse().unwrap(), &target, &Query::parse(query).unwrap(), &headers).ok()
     }

@@ -158,6 +158,9 @@ impl Format {
     }
 
     fn write(self, descriptor: &SecurityDescriptor) -> Result<String, Failure> {
+        // That nothing is audited is said, as the service does.
+        let descriptor =
+            SecurityDescriptor { control: descriptor.control | Control::SACL_PRESENT, ..descriptor.clone() };
         let written = match self {
             Format::Sddl => descriptor.to_sddl(),
             Format::Binary => descriptor.encode().map(|bytes| BASE64_STANDARD.encode(bytes)),
@@ -255,10 +258,13 @@ mod tests {
 
     #[test]
     fn a_permission_comes_back_in_both_formats() {
-        let descriptor = Format::Sddl.read(&format!("{SDDL}S:NO_ACCESS_CONTROL")).unwrap();
-        assert_eq!(Format::Sddl.write(&descriptor).unwrap(), SDDL);
-        let binary = Format::Binary.write(&descriptor).unwrap();
-        assert_eq!(Format::Sddl.write(&Format::Binary.read(&binary).unwrap()).unwrap(), SDDL);
+        let told = format!("{SDDL}S:NO_ACCESS_CONTROL");
+        for text in [SDDL, &told] {
+            let descriptor = Format::Sddl.read(text).unwrap();
+            assert_eq!(Format::Sddl.write(&descriptor).unwrap(), told);
+            let binary = Format::Binary.write(&descriptor).unwrap();
+            assert_eq!(Format::Sddl.write(&Format::Binary.read(&binary).unwrap()).unwrap(), told);
+        }
     }
 
     #[test]

@@ -157,17 +157,18 @@ fn attributes(text: &str, is_directory: bool) -> Result<FileAttributes, Failure>
     if text.eq_ignore_ascii_case("preserve") || text.is_empty() {
         return Ok(FileAttributes::NONE);
     }
+    if text.eq_ignore_ascii_case("none") {
+        return Ok(FileAttributes::NORMAL);
+    }
     let mut found = FileAttributes::NONE;
     for name in text.split(['|', ',']).map(str::trim) {
         // What is a directory stays one.
-        if name.eq_ignore_ascii_case("none")
-            || name.eq_ignore_ascii_case("directory")
-            || name.eq_ignore_ascii_case("normal")
-        {
+        if name.eq_ignore_ascii_case("directory") || name.eq_ignore_ascii_case("normal") {
             continue;
         }
         let known = NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
-        let wrong = || Failure::header(ATTRIBUTES, "names of attributes with | between them, None, or preserve");
+        let wrong =
+            || Failure::header(ATTRIBUTES, "names of attributes with | between them, None by itself, or preserve");
         found |= known.ok_or_else(wrong)?.1;
     }
     if is_directory && found.contains(FileAttributes::TEMPORARY) {
@@ -194,7 +195,13 @@ mod tests {
         assert_eq!(attributes("Directory | System", false), Ok(FileAttributes::SYSTEM));
         assert_eq!(attributes("None", false), Ok(FileAttributes::NORMAL));
         assert_eq!(attributes("preserve", false), Ok(FileAttributes::NONE));
-        assert_eq!(attributes("Sparse", false).map_err(|failure| failure.code), Err(Code::InvalidHeaderValue));
+        for wrong in ["Sparse", "None|ReadOnly"] {
+            assert_eq!(
+                attributes(wrong, false).map_err(|failure| failure.code),
+                Err(Code::InvalidHeaderValue),
+                "{wrong}"
+            );
+        }
     }
 
     #[test]
