@@ -410,8 +410,9 @@ impl Known for KnownCatalog {
         Some(Policy { start, expiry, permissions: permission })
     }
 
-    fn principal_of(&self, token: &str, at: Timestamp) -> Result<Principal, String> {
-        let principal = tokens::verify(token, Audience::Storage, self, at).map_err(|wrong| wrong.to_string())?;
+    fn principal_of(&self, token: &str, account: &str, at: Timestamp) -> Result<Principal, String> {
+        let principal =
+            tokens::verify(token, (Audience::Storage, Some(account)), self, at).map_err(|wrong| wrong.to_string())?;
         Ok(Principal { permissions: permissions(&principal.roles), id: principal.application_id })
     }
 

@@ -67,6 +67,12 @@ struct Claims {
     ver: String,
 }
 
+/// The account that an audience is the address of, as in `https://account.file.core.windows.net`; `None` where it is all of them.
+pub(crate) fn account_of(audience: &str) -> Option<&str> {
+    let (account, rest) = host_of(audience)?.split_once('.')?;
+    rest.starts_with("file.").then_some(account)
+}
+
 impl Audience {
     /// The interface that is at this URL; `None` where nothing of this server is. `own` tells whether a host and port are this server's.
     pub(crate) fn of(url: &str, own: impl Fn(&str) -> bool) -> Option<Self> {
@@ -117,10 +123,10 @@ pub(crate) fn issue(
     format!("{signed}.{signature}")
 }
 
-/// Who shows this token, where it is one for `audience` at `now`. What it says is believed only where its signature is right.
+/// Who shows this token, where it is one for `audience`, and for `account` where that is asked, at `now`. What it says is believed only where its signature is right.
 pub(crate) fn verify(
     token: &str,
-    audience: Audience,
+    (audience, account): (Audience, Option<&str>),
     catalog: &KnownCatalog,
     now: Timestamp,
 ) -> Result<ServicePrincipal, Wrong> {
@@ -135,7 +141,8 @@ pub(crate) fn verify(
     }
     // It was this server's own host when the token was given.
     let is_for_it = Audience::of(&claims.aud, |_| true) == Some(audience);
-    if !is_for_it || claims.tid != TENANT {
+    let is_for_another = account_of(&claims.aud).is_some_and(|of| account.is_some_and(|account| of != account));
+    if !is_for_it || is_for_another || claims.tid != TENANT {
         return Err(Wrong::Audience);
     }
     Ok(principal)
@@ -209,7 +216,7 @@ mod tests {
         let (_place, known) = known();
         let of = known.service_principal_and_key(ID).unwrap();
         let token = issue(&of, STORAGE, ISSUER, now());
-        let seen = |audience, at| verify(&token, audience, &known, at).map(|principal| principal.name);
+        let seen = |audience, at| verify(&token, (audience, None), &known, at).map(|principal| principal.name);
         assert_eq!(seen(Audience::Storage, now()), Ok("ci".to_owned()));
         assert_eq!(seen(Audience::Storage, later(LASTS_SECONDS - 1)), Ok("ci".to_owned()));
         assert_eq!(seen(Audience::Storage, later(LASTS_SECONDS)), Err(Wrong::Expired));
@@ -223,7 +230,7 @@ mod tests {
         let (_place, known) = known();
         let of = known.service_principal_and_key(ID).unwrap();
         let token = issue(&of, STORAGE, ISSUER, now());
-        let seen = |token: &str| verify(token, Audience::Storage, &known, now());
+        let seen = |token: &str| verify(token, (Audience::Storage, None), &known, now());
         // With the right key, to show that what follows fails for its own reason.
         assert!(seen(&changed(&token, 1, "iss", &json!("other"), &of.1)).is_ok());
         for key in [&[0; 32][..], b"", b"secret"] {
@@ -239,6 +246,19 @@ mod tests {
         let unsigned = format!("{}.", token.rsplit_once('.').unwrap().0);
         for wrong in ["", ".", "..", "a.b.c", &unsigned, &token[..token.len() - 1], &"a".repeat(LENGTH_MAX + 1)] {
             assert_eq!(seen(wrong), Err(Wrong::Unknown), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_token_for_one_account_is_for_no_other() {
+        let (_place, known) = known();
+        let of = known.service_principal_and_key(ID).unwrap();
+        let seen = |audience: &str, account| {
+            let token = issue(&of, audience, ISSUER, now());
+            verify(&token, (Audience::Storage, Some(account)), &known, now()).map(drop)
+        };
+        for (audience, other) in [(STORAGE, Ok(())), ("https://work.file.core.localhost:10004", Err(Wrong::Audience))] {
+            assert_eq!((seen(audience, "work"), seen(audience, "other")), (Ok(()), other), "{audience}");
         }
     }
 

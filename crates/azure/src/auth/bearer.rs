@@ -29,17 +29,17 @@ pub(super) fn token<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 }
 
 /// Verifies it.
-pub(super) fn verify(token: &str, way: Way, known: &impl Known) -> Result<Principal, Failure> {
-    known.principal_of(token, way.at).map_err(|why| {
+pub(super) fn verify(token: &str, account: &str, way: Way, known: &impl Known) -> Result<Principal, Failure> {
+    known.principal_of(token, account, way.at).map_err(|why| {
         Failure::new(Code::InvalidAuthenticationInfo, format!("Server failed to authenticate the request: {why}."))
     })
 }
 
-/// Whether who shows a token says that it means to. Clients do not where they ask for a key, which opens nothing by itself.
+/// Whether who shows a token says that it means to. Clients do not where they ask for shares, which have none, or for a key, which opens nothing by itself.
 pub(super) fn look_at_intent(operation: Operation, headers: &HeaderMap) -> Result<(), Failure> {
     match headers.get(INTENT).map(|value| value.to_str().unwrap_or_default()) {
         Some(intent) if intent.eq_ignore_ascii_case("backup") => Ok(()),
-        None if operation == Operation::GetUserDelegationKey => Ok(()),
+        None if !operation.is_of_files() => Ok(()),
         Some(_) => Err(Failure::header(INTENT, "backup")),
         None => Err(Failure::missing(INTENT)),
     }
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_shows_a_token_says_that_it_passes_descriptors_by_but_for_a_key() {
+    fn who_shows_a_token_says_that_it_passes_descriptors_by_where_there_are_any() {
         let looked_at = |operation, intent: Option<&str>| {
             let given = intent.map(|intent| (INTENT.parse().unwrap(), intent.parse().unwrap()));
             look_at_intent(operation, &given.into_iter().collect()).map_err(|failure| failure.code)
@@ -58,7 +58,10 @@ mod tests {
         assert_eq!(looked_at(Operation::GetFile, Some("Backup")), Ok(()));
         assert_eq!(looked_at(Operation::GetFile, Some("restore")), Err(Code::InvalidHeaderValue));
         assert_eq!(looked_at(Operation::GetFile, None), Err(Code::MissingRequiredHeader));
-        assert_eq!(looked_at(Operation::GetUserDelegationKey, None), Ok(()));
+        assert_eq!(looked_at(Operation::GetPermission, None), Err(Code::MissingRequiredHeader));
+        for operation in [Operation::GetUserDelegationKey, Operation::CreateShare] {
+            assert_eq!(looked_at(operation, None), Ok(()), "{operation:?}");
+        }
     }
 
     #[test]

@@ -41,8 +41,8 @@ pub(crate) trait Known {
     fn keys(&self, account: &str) -> Option<Keys>;
     /// A policy that is stored with a share.
     fn policy(&self, account: &str, share: &str, id: &str) -> Option<Policy>;
-    /// Who shows this token, or why that is nobody.
-    fn principal_of(&self, _token: &str, _at: Timestamp) -> Result<Principal, String> {
+    /// Who shows this token to an account, or why that is nobody.
+    fn principal_of(&self, _token: &str, _account: &str, _at: Timestamp) -> Result<Principal, String> {
         Err("no tokens are known".to_owned())
     }
     /// What a service principal may do with files, as long as there is one of this id.
@@ -162,7 +162,7 @@ pub(crate) fn prove(
     }
     let overrides = Overrides::default();
     if let Some(token) = bearer::token(&parts.headers, AUTHORIZATION.as_str()) {
-        let principal = bearer::verify(token, way, known)?;
+        let principal = bearer::verify(token, &account, way, known)?;
         known.keys(&account).ok_or_else(|| Failure::unauthenticated("there is no such account"))?;
         let rights = Rights::Principal(principal.permissions);
         let evidence =

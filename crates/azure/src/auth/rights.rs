@@ -125,6 +125,11 @@ pub(crate) enum Rights {
 }
 
 impl Operation {
+    /// It is about files, or the descriptors that they have.
+    pub(super) fn is_of_files(self) -> bool {
+        matches!(self.needs().by, By::File | By::Share)
+    }
+
     fn needs(self) -> Needs {
         const R: Permissions = Permissions::READ;
         const W: Permissions = Permissions::WRITE;
@@ -195,8 +200,8 @@ impl Rights {
             Rights::Account { levels, .. } if matches!(by, By::Key | By::Token) || !levels.has(level) => {
                 return Err(wrong_level());
             }
-            Rights::Share(_) if !matches!(by, By::File | By::Share) => return Err(wrong_level()),
-            Rights::File(_) if by != By::File => return Err(wrong_level()),
+            Rights::Share(_) if !matches!(by, By::File | By::Share) => return Err(beyond()),
+            Rights::File(_) if by != By::File => return Err(beyond()),
             Rights::Account { permissions, .. }
             | Rights::Principal(permissions)
             | Rights::Share(permissions)
@@ -233,6 +238,11 @@ impl Rights {
             | Rights::File(permissions) => permissions.has_one_of(Permissions::WRITE),
         }
     }
+}
+
+/// A signature of a share or a file is for these alone.
+fn beyond() -> Failure {
+    Failure::new(Code::AuthorizationFailure, "This request is not authorized to perform this operation.")
 }
 
 fn wrong_level() -> Failure {
@@ -339,8 +349,8 @@ mod tests {
     #[test]
     fn the_code_says_whether_the_letters_or_the_level_are_missing() {
         assert_eq!(code(share("r"), Operation::PutRange), Some(Code::AuthorizationPermissionMismatch));
-        assert_eq!(code(share("r"), Operation::GetShareProperties), Some(Code::AuthorizationResourceTypeMismatch));
-        assert_eq!(code(file(EVERYTHING), Operation::ListDirectory), Some(Code::AuthorizationResourceTypeMismatch));
+        assert_eq!(code(share("r"), Operation::GetShareProperties), Some(Code::AuthorizationFailure));
+        assert_eq!(code(file(EVERYTHING), Operation::ListDirectory), Some(Code::AuthorizationFailure));
         assert_eq!(code(account("sco", ""), Operation::ListShares), Some(Code::AuthorizationPermissionMismatch));
     }
 

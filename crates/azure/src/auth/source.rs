@@ -41,7 +41,7 @@ pub(crate) fn source(
     }
     let rights = match query.get("sig") {
         Some(_) => sas::verify(&query, &source, way, known)?.rights,
-        None if operation == Operation::PutRangeFromUrl => shown(headers, way, known)?,
+        None if operation == Operation::PutRangeFromUrl => shown(headers, &source.account, way, known)?,
         None if covers(proven.rights, target, &source) => proven.rights,
         None => {
             return Err(Failure::new(Code::AuthorizationFailure, "This request is not authorized to read its source."));
@@ -52,13 +52,13 @@ pub(crate) fn source(
 }
 
 /// What the token allows that a request shows for its source alone: a range is taken from a place by who may read there, whoever asks.
-fn shown(headers: &HeaderMap, way: Way, known: &impl Known) -> Result<Rights, Failure> {
+fn shown(headers: &HeaderMap, account: &str, way: Way, known: &impl Known) -> Result<Rights, Failure> {
     let nothing = || {
         let message = format!("The source's URL has no signature, and {SHOWN} no token.");
         Failure::source(Code::NoAuthenticationInformation, message)
     };
     let token = bearer::token(headers, SHOWN).ok_or_else(nothing)?;
-    let verified = bearer::verify(token, way, known);
+    let verified = bearer::verify(token, account, way, known);
     let principal = verified.map_err(|failure| Failure::source(failure.code, failure.message))?;
     Ok(Rights::Principal(principal.permissions))
 }
@@ -93,7 +93,7 @@ mod tests {
             None
         }
 
-        fn principal_of(&self, token: &str, _: jiff::Timestamp) -> Result<Principal, String> {
+        fn principal_of(&self, token: &str, _: &str, _: jiff::Timestamp) -> Result<Principal, String> {
             let permissions = match token {
                 "reads" => Permissions::OF_READER,
                 "manages" => Permissions::OF_MANAGER,

@@ -156,7 +156,7 @@ impl Management {
                 "Authentication failed. The 'Authorization' header is missing, or is not Bearer TOKEN.",
             ));
         };
-        let principal = tokens::verify(token.trim(), Audience::Management, &self.catalog, Timestamp::now());
+        let principal = tokens::verify(token.trim(), (Audience::Management, None), &self.catalog, Timestamp::now());
         let principal = principal.map_err(|wrong| {
             let code = match wrong {
                 tokens::Wrong::Unknown => "InvalidAuthenticationToken",

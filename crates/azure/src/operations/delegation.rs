@@ -39,8 +39,12 @@ pub(super) fn key(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
     let wrong = || Failure::new(Code::InvalidXmlDocument, "The body is not a KeyInfo in XML.");
     let text = std::str::from_utf8(&ask.body).map_err(|_| wrong())?;
     let asked: KeyInfo = quick_xml::de::from_str(text).map_err(|_| wrong())?;
-    if asked.delegated_user_tid.is_some_and(|tenant| !tenant.is_empty()) {
-        return Err(Failure::new(Code::InvalidXmlNodeValue, "Keys for users of other tenants are not served here."));
+    match asked.delegated_user_tid.as_deref().filter(|tenant| !tenant.is_empty()) {
+        None => {}
+        Some(TENANT) => {
+            return Err(Failure::new(Code::InvalidXmlNodeValue, "Keys for one user alone are not served here."));
+        }
+        Some(_) => return Err(Failure::unauthenticated("there is no such tenant")),
     }
     let given = asked.start.as_deref().filter(|start| !start.is_empty());
     let lasts = lasts(given, &asked.expiry, Timestamp::now());
