@@ -33,7 +33,7 @@ EVERYBODY = ShareAccess.FILE_SHARE_READ | ShareAccess.FILE_SHARE_WRITE | ShareAc
 def main():
     service = ShareServiceClient(URL, credential={"account_name": ACCOUNT, "account_key": KEY})
     share = service.get_share_client(SHARE)
-    for check in (metadata, headers, kept_goes_along, smb_properties, permissions, permission_keys, listings, listing_while_it_changes,
+    for check in (metadata, headers, kept_goes_along, smb_properties, created, permissions, permission_keys, listings, listing_while_it_changes,
                   sparse, md5, copies, from_url, renames, links):
         with lines.check(f"azure-storage-file-share: {check.__doc__}"):
             check(service, share)
@@ -121,6 +121,22 @@ def smb_properties(service, share):
     directory.set_http_headers(file_attributes="None", file_creation_time="now")
     told = directory.get_directory_properties()
     expect(told.creation_time > TIME and str(told.file_attributes) == "Directory", vars(told))
+
+
+def created(service, share):
+    """a new file is to be archived, and a restored one has what is said of it alone; a type that is not set any more is none"""
+    for semantics, attributes in ((None, "Archive"), ("New", "Archive"), ("Restore", "None")):
+        file = share.get_file_client(f"semantics {semantics}")
+        file.create_file(1, file_property_semantics=semantics)
+        expect(str(file.get_file_properties().file_attributes) == attributes, (semantics, vars(file.get_file_properties())))
+    file = share.get_file_client("semantics None")
+    expect(file.get_file_properties().content_settings.content_type == "application/octet-stream", "another type")
+    file.set_http_headers(ContentSettings())
+    expect(file.get_file_properties().content_settings.content_type is None, "it has a type")
+    for more, code in (({"x-ms-file-property-semantics": "Old"}, "InvalidHeaderValue"), ({"x-ms-content-length": "-1"}, "OutOfRangeInput"),
+                       ({"x-ms-file-attributes": "None|ReadOnly"}, "InvalidHeaderValue")):
+        status, told, _ = asked("PUT", f"/{SHARE}/semantics", "", more={"x-ms-type": "file", "x-ms-content-length": "1"} | more)
+        expect((status, told.get("x-ms-error-code")) == (400, code), (more, status, told))
 
 
 def permissions(service, share):

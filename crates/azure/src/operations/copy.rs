@@ -8,10 +8,10 @@ use super::described::changed;
 use super::file::{Made, PUT_MAX, change_range, read_all};
 use super::kept::{Copied, Kept};
 use super::opening::{Place, closing, of_file};
-use super::permission::TOLD;
+use super::permission::{self, TOLD};
 use super::range::parsed;
 use super::smb_properties::SmbProperties;
-use super::{Ask, Service, checksum, lease};
+use super::{Ask, Service, checksum, guid, lease};
 use crate::answer::{Answer, http_date, set};
 use crate::failure::{Code, Failure};
 
@@ -80,7 +80,9 @@ async fn copy_from(service: &Service, ask: &Ask, url: &str, source: &Place, from
 async fn permission_of_source(ask: &Ask, from: &File) -> Result<Option<SecurityDescriptor>, Failure> {
     const MODE: &str = "x-ms-file-permission-copy-mode";
     match ask.header(MODE).map(str::to_ascii_lowercase).as_deref() {
-        None | Some("override") => Ok(None),
+        None => Ok(None),
+        Some("override") if permission::is_named(ask) => Ok(None),
+        Some("override") => Err(Failure::missing("x-ms-file-permission")),
         Some("source") => Ok(Some(from.descriptor(TOLD).await?)),
         Some(_) => Err(Failure::header(MODE, "source, or override")),
     }
@@ -128,6 +130,9 @@ async fn copy_data(from: &File, to: &File, facts: &Facts) -> Result<(), Failure>
 pub(super) async fn abort(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
     if !ask.header("x-ms-copy-action").is_some_and(|action| action.eq_ignore_ascii_case("abort")) {
         return Err(Failure::header("x-ms-copy-action", "abort"));
+    }
+    if ask.query.get("copyid").is_none_or(|id| guid("copyid", id).is_err()) {
+        return Err(Failure::new(Code::InvalidQueryParameterValue, "copyid is no id of a copy, which is a GUID."));
     }
     let place = service.place(ask).await?;
     place.tree.facts(&place.path).await?;

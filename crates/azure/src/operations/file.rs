@@ -14,7 +14,7 @@ use tokio::sync::mpsc::{Sender, channel};
 use tokio::time::timeout;
 
 use super::described::{Described, changed};
-use super::kept::{self, Kept};
+use super::kept::{self, Content, Kept};
 use super::opening::{Place, closing, of_file};
 use super::permission::{self, TOLD};
 use super::smb_properties::SmbProperties;
@@ -51,8 +51,10 @@ pub(super) async fn create(service: &Service, ask: &Ask) -> Result<Answer, Failu
         return Err(Failure::new(Code::RequestBodyTooLarge, "The body is longer than the file, or than 4 MiB."));
     }
     let md5 = ask.checked_md5().await?;
+    service.check_fits(ask, length)?;
     let place = service.place(ask).await?;
     let mut properties = SmbProperties::asked(service, ask, place.share, None)?;
+    properties = if ask.restores()? { properties.alone() } else { properties.of_new() };
     let kept = Kept::asked(ask)?;
     let made = Made::of(service, ask, &place, &properties).await?;
     let is_leased = matches!(made, Made::Leased(_));
@@ -223,19 +225,32 @@ pub(super) async fn read_only(place: &Place, failure: Failure) -> Failure {
     }
 }
 
+impl Service {
+    /// A file is no longer than its share is large, however little of it takes space.
+    fn check_fits(&self, ask: &Ask, length: u64) -> Result<(), Failure> {
+        if length > super::quota_gib(&self.record(ask)?).saturating_mul(1 << 30) {
+            return Err(Failure::new(Code::ShareSizeLimitReached, "The share is not as large as the file would be."));
+        }
+        Ok(())
+    }
+}
+
 /// The length that a request gives a file.
 fn length(ask: &Ask) -> Result<Option<u64>, Failure> {
-    let length = ask.number("x-ms-content-length")?;
-    match length.filter(|length| *length > LENGTH_MAX) {
-        Some(_) => Err(Failure::new(Code::OutOfRangeInput, format!("A file has at most {LENGTH_MAX} bytes."))),
-        None => Ok(length),
-    }
+    const NAME: &str = "x-ms-content-length";
+    let Some(text) = ask.header(NAME) else { return Ok(None) };
+    let length: i128 = text.parse().map_err(|_| Failure::header(NAME, "a number"))?;
+    let length = u64::try_from(length).ok().filter(|length| *length <= LENGTH_MAX);
+    let wrong = || Failure::new(Code::OutOfRangeInput, format!("A file has 0 to {LENGTH_MAX} bytes."));
+    length.ok_or_else(wrong).map(Some)
 }
 
 /// Set File Properties: length, HTTP headers, attributes, times, permission. HTTP headers that are not named are gone then.
 pub(super) async fn set_properties(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
     let length = length(ask)?;
-    let content = kept::content(ask)?;
+    let mut content = kept::content(ask)?;
+    content.entry(Content::Type).or_default();
+    service.check_fits(ask, length.unwrap_or_default())?;
     let place = service.place(ask).await?;
     let properties = SmbProperties::asked(service, ask, place.share, None)?;
     let leased = lease::of_change(service, ask, &place).await?;
@@ -435,13 +450,21 @@ pub(super) async fn put_range(service: &Service, ask: &Ask) -> Result<Answer, Fa
     if !writes && !ask.body.is_empty() {
         return Err(Failure::header("Content-Length", "0 where a range is cleared"));
     }
-    let md5 = ask.checked_md5().await?;
-    let mut answer = change_range(service, ask, range.end, async |file| match writes {
+    let sent = ask.checked_md5().await?;
+    let changing = change_range(service, ask, range.end, async |file| match writes {
         true => Ok(file.write(range.start, ask.body.clone()).await?),
         false => Ok(file.zero(range.clone()).await?),
-    })
-    .await?;
-    if let Some(md5) = md5 {
+    });
+    // Who has sent none is told that of what was written.
+    let summing = async {
+        match sent {
+            None if writes => checksum::md5(ask.body.clone()).await.map(Some),
+            sent => Ok(sent),
+        }
+    };
+    let (answer, md5) = tokio::join!(changing, summing);
+    let mut answer = answer?;
+    if let Some(md5) = md5? {
         set(&mut answer, "content-md5", &md5);
     }
     Ok(answer)
@@ -486,6 +509,16 @@ const FREEZE: client::FileTime = client::FileTime(u64::MAX);
 const THAW: client::FileTime = client::FileTime(u64::MAX - 1);
 
 impl Ask {
+    /// The file is one that was elsewhere before, and has what is said of it and nothing that new ones have.
+    fn restores(&self) -> Result<bool, Failure> {
+        const NAME: &str = "x-ms-file-property-semantics";
+        match self.header(NAME).map(str::to_ascii_lowercase).as_deref() {
+            None | Some("new") => Ok(false),
+            Some("restore") => Ok(true),
+            Some(_) => Err(Failure::header(NAME, "New, or Restore")),
+        }
+    }
+
     /// The time of the last write stays as it is.
     fn keeps_written(&self) -> Result<bool, Failure> {
         const NAME: &str = "x-ms-file-last-write-time";
@@ -498,7 +531,9 @@ impl Ask {
 }
 
 fn tell(service: &Service, place: &Place, described: &Described, answer: &mut Answer, is_part: bool) {
-    set(answer, CONTENT_TYPE.as_str(), "application/octet-stream");
+    if !described.kept.content.contains_key(&Content::Type) {
+        set(answer, CONTENT_TYPE.as_str(), "application/octet-stream");
+    }
     described.tell(service, place, answer);
     described.kept.tell(answer, is_part);
     set(answer, ACCEPT_RANGES.as_str(), "bytes");

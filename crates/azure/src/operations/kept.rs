@@ -130,7 +130,7 @@ impl Kept {
         for (name, value) in &self.metadata {
             set(answer, &format!("{METADATA}{name}"), value);
         }
-        for (content, value) in &self.content {
+        for (content, value) in self.content.iter().filter(|(_, value)| !value.is_empty()) {
             let name = if *content == Content::Md5 && is_part { content.header() } else { content.told() };
             set(answer, name, value);
         }
@@ -244,7 +244,8 @@ fn is_identifier(name: &str) -> bool {
     name.bytes().all(is_part) && !name.starts_with(|first: char| first.is_ascii_digit())
 }
 
-/// The HTTP headers that a request sets; those that it leaves out there will be none of.
+/// The HTTP headers that a request sets; those that it leaves out there will be none of. An empty type stands for none, where one that was never set is
+/// that of any bytes.
 pub(super) fn content(ask: &Ask) -> Result<BTreeMap<Content, String>, Failure> {
     let mut content = BTreeMap::new();
     for one in Content::ALL {

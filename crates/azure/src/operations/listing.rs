@@ -114,10 +114,9 @@ struct Properties {
     etag: Option<String>,
 }
 
-/// What is told of each entry besides its name and length.
+/// What is told of each entry besides its name, id and length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Included {
-    ids: bool,
     times: bool,
     etag: bool,
     attributes: bool,
@@ -125,11 +124,10 @@ struct Included {
 }
 
 impl Included {
-    /// What `include` asks for; whoever asks for anything is told the ids, too (`x-ms-file-extended-info`).
+    /// What `include` asks for.
     fn of(ask: &Ask) -> Result<Self, Failure> {
-        let mut included = Included { ids: ask.is_true("x-ms-file-extended-info"), ..Included::default() };
+        let mut included = Included::default();
         for name in ask.query.get("include").unwrap_or_default().split(',').filter(|name| !name.is_empty()) {
-            included.ids = true;
             match name.to_ascii_lowercase().as_str() {
                 "timestamps" => included.times = true,
                 "etag" => included.etag = true,
@@ -161,10 +159,7 @@ pub(super) async fn list(service: &Service, ask: &Ask) -> Result<Answer, Failure
     let mut entries = service.files.first_entries(&place, most + 1, wanted).await?;
     let next_marker = entries.get(most).map(|entry| marker_of_name(&entry.name)).unwrap_or_default();
     entries.truncate(most);
-    let directory_id = match included.ids {
-        true => place.tree.facts_and_id(&place.path).await?.1.map(|id| id.disk_file_id),
-        false => None,
-    };
+    let directory_id = place.tree.facts_and_id(&place.path).await?.1.map(|id| id.disk_file_id);
     let each = stream::iter(entries)
         .map(|entry| listed(service, &place, entry, included))
         .buffered(if included.permission_key { LOOKS_MAX } else { 1 })
@@ -262,7 +257,7 @@ async fn listed(service: &Service, place: &super::opening::Place, entry: Entry, 
         etag: included.etag.then(|| etag(&facts)),
     };
     let item = Item {
-        file_id: Some(id).filter(|id| included.ids && *id != 0),
+        file_id: Some(id).filter(|id| *id != 0),
         name: Text::new(&name),
         properties,
         attributes: included.attributes.then(|| attributes(facts.attributes)),

@@ -190,6 +190,11 @@ pub(super) fn asked(service: &Service, ask: &Ask, share: i64) -> Result<Option<S
     }
 }
 
+/// Whether a request names a permission.
+pub(super) fn is_named(ask: &Ask) -> bool {
+    ask.header(PERMISSION).is_some() || ask.header(KEY).is_some()
+}
+
 /// Sets those parts of a descriptor that there are.
 pub(super) async fn set(file: &File, descriptor: &SecurityDescriptor) -> Result<(), Failure> {
     let mut descriptor = descriptor.clone();

@@ -126,9 +126,9 @@ pub(super) async fn undelete(service: &Service, ask: &Ask) -> Result<Answer, Fai
     const NAME: &str = "x-ms-deleted-share-name";
     const VERSION: &str = "x-ms-deleted-share-version";
     let (account, share) = (ask.account()?, ask.share()?);
-    let deleted = ask.header(NAME).ok_or_else(|| Failure::missing(NAME))?;
+    let named = |name| ask.header(name).filter(|value| !value.is_empty()).ok_or_else(|| Failure::missing(name));
+    let (deleted, version) = (named(NAME)?, named(VERSION)?.to_owned());
     let deleted: ShareName = deleted.parse().map_err(|_| Failure::no_share(deleted))?;
-    let version = ask.header(VERSION).ok_or_else(|| Failure::missing(VERSION))?.to_owned();
     let share = service
         .in_catalog(move |operations| operations.undelete_share(By::Rest, &account, &deleted, Some(&version), &share))
         .await?;

@@ -72,6 +72,19 @@ impl SmbProperties {
         self
     }
 
+    /// For a new file: whatever attributes are named, it is one that is to be archived.
+    pub(super) fn of_new(self) -> Self {
+        if self.basic.attributes.is_empty() { self } else { self.archived() }
+    }
+
+    /// For a file that has these attributes and no others.
+    pub(super) fn alone(mut self) -> Self {
+        if self.basic.attributes.is_empty() {
+            self.basic.attributes = FileAttributes::NORMAL;
+        }
+        self
+    }
+
     /// The same, and whatever the request says the file has that descriptor where none was named.
     pub(super) fn or_permission(mut self, of: Option<SecurityDescriptor>) -> Self {
         self.permission = self.permission.or(of);
