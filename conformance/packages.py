@@ -3,6 +3,7 @@
 Everything downloaded or built lands in one cache folder (CONFORMANCE_CACHE, by default ~/.cache/multilane-conformance).
 """
 
+import json
 import os
 import pathlib
 import re
@@ -30,7 +31,7 @@ PACKAGE_OF = {
     "chromium": "chromium", "chromedriver": "chromium-driver",
     "linux.uml": "user-mode-linux", "mkfs.ext4": "e2fsprogs", "fsfreeze": "util-linux", "mount": "mount",
     "mmdebstrap": "mmdebstrap", "unshare": "util-linux", "nsenter": "util-linux", "ip": "iproute2", "tar": "tar", "strip": "binutils",
-    "rpm": "rpm", "node": "nodejs", "npm": "npm",
+    "rpm": "rpm", "openssl": "openssl", "node": "nodejs", "npm": "npm",
     "avahi-daemon": "avahi-daemon", "avahi-browse": "avahi-utils", "dbus-daemon": "dbus-daemon",
     "/usr/lib/x86_64-linux-gnu/samba/vfs/acl_xattr.so": "samba-vfs-modules",
 }
@@ -110,14 +111,28 @@ def go_on_with(*requirements, module):
         os.execve(python, [python, "-m", module, *sys.argv[1:]], dict(os.environ, PYTHONPATH=str(ROOT)))
 
 
-def go_program(folder, package):
-    """Builds a program of the Go module in this folder of conformance/ and returns its path."""
+def need_go():
     version = subprocess.run(["go", "env", "GOVERSION"], capture_output=True, text=True).stdout if find("go") else ""
     if not re.match(r"go1\.(2[1-9]|[3-9]\d)", version):
         raise Skip("needs Go 1.21 or newer, which fetches the version that go.mod names")
+
+
+def go_program(folder, package):
+    """Builds a program of the Go module in this folder of conformance/ and returns its path."""
+    need_go()
     program = cache("bin") / f"{folder}-{package}"
     build(["go", "build", "-o", str(program), f"./{package}"], HERE / folder)
     return str(program)
+
+
+def go_module(module, version):
+    """A copy of a Go module as it is published, its own tests included, in which they can be run."""
+    need_go()
+    place = cache("go-modules") / f"{module.rpartition('/')[2]}-{version}"
+    if not place.exists():
+        told = subprocess.run(["go", "mod", "download", "-json", f"{module}@v{version}"], capture_output=True, text=True, check=True)
+        shutil.copytree(json.loads(told.stdout)["Dir"], place, copy_function=shutil.copyfile)
+    return place
 
 
 def node_program(folder):

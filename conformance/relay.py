@@ -1,5 +1,5 @@
-"""TCP relays to the server: from port 445 of another loopback address, for programs that know no other port, and one that cuts
-connections at random."""
+"""TCP relays to the server: from port 445 of another loopback address, for programs that know no other port, one that leads there whatever host its
+clients name, and one that cuts connections at random."""
 
 import contextlib
 import random
@@ -23,6 +23,40 @@ def on_port_445(server):
     finally:
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()
+
+
+@contextlib.contextmanager
+def as_proxy(host, port):
+    """The address of an HTTP proxy (RFC 9110 section 9.3.6) that leads to this place inside the block, whatever host its clients name."""
+    listener = socket.create_server((host, 0))
+    threading.Thread(target=connect, args=(listener, host, port), daemon=True).start()
+    try:
+        yield f"http://{host}:{listener.getsockname()[1]}"
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+
+
+def connect(listener, host, port):
+    with contextlib.suppress(OSError):
+        while True:
+            client, _ = listener.accept()
+            threading.Thread(target=tunnel, args=(client, host, port), daemon=True).start()
+
+
+def tunnel(client, host, port):
+    with contextlib.suppress(OSError):
+        asked = b""
+        while not asked.endswith(b"\r\n\r\n"):
+            piece = client.recv(CHUNK_BYTES)
+            if not piece:
+                client.close()
+                return
+            asked += piece
+        upstream = socket.create_connection((host, port))
+        client.sendall(b"HTTP/1.1 200 Connected\r\n\r\n")
+        threading.Thread(target=pump, args=(upstream, client), daemon=True).start()
+        pump(client, upstream)
 
 
 def listen():

@@ -1,7 +1,7 @@
 """Microsoft's own tests of azure-storage-file-share, as PyPI has them beside the package, against our server.
 
-What their repository has beside them is in rest-python: there is a server, so that nothing is played back. Tests that a server of SMB shares without Azure's
-other services cannot pass are in known-failures.txt, each with its reason.
+What their repository has beside them is in rest-python: there is a server, so that nothing is played back. They name Azure's hosts, which lead to it here
+(as_azure). Tests that a server of SMB shares without Azure's other services cannot pass are in known-failures.txt, each with its reason.
 """
 
 import os
@@ -10,9 +10,8 @@ import sys
 import tarfile
 
 from conformance import packages
+from conformance.as_azure import as_azure
 from conformance.report import Skip
-from conformance.rest_shares import WithAccounts
-from conformance.server import Wanted, serving
 
 NAME = "rest_python_tests"
 PACKAGE, VERSION = "azure-storage-file-share", "12.27.1"
@@ -20,7 +19,7 @@ REQUIREMENTS = (f"{PACKAGE}=={VERSION}", "azure-storage-blob==12.31.1", "PyJWT==
 # Those with asyncio are the same again. Bodies in segments (test_content_validation), and NFS shares, are none of ours.
 MODULES = ("test_directory", "test_file", "test_file_api_version", "test_file_client", "test_file_service_properties", "test_get_file", "test_handle",
            "test_sas", "test_share")
-CHECK_SECONDS = 900
+CHECK_SECONDS = 1800
 
 
 def run(kind, report, options):
@@ -28,10 +27,10 @@ def run(kind, report, options):
         raise Skip("other servers have no REST interface")
     python = packages.python_with(*REQUIREMENTS, folder="venv-azure-tests")
     tests = published()
-    with serving(WithAccounts, Wanted(shares=("conf", "other"), on_tmpfs=True)) as server:
+    with as_azure() as (server, environment):
         paths = os.pathsep.join(map(str, (packages.HERE / "rest-python", packages.ROOT)))
         report.absorb(NAME, [python, "-m", "pytest", "-q", "--no-header", "--tb=no", "--capture=no", "-p", "lines", "-p", "no:cacheprovider",
-                             *(f"{module}.py" for module in MODULES)], CHECK_SECONDS, env=dict(server.rest_environment(), PYTHONPATH=paths), cwd=tests)
+                             *(f"{module}.py" for module in MODULES)], CHECK_SECONDS, env=environment | {"PYTHONPATH": paths}, cwd=tests)
         report.server_is_well(NAME, server)
 
 

@@ -26,9 +26,8 @@ class EnvironmentVariableLoader:
     def __init__(self, _directory, options=None, **wanted):
         self.given = {}
         for name in wanted:
-            account = os.environ["REST_V1" if name.startswith("premium") else "REST_ACCOUNT"]
-            key = os.environ.get(f"REST_KEY_{account}", os.environ["REST_KEY"])
-            self.given[name] = account if name.endswith("_name") else Secret(key)
+            account = os.environ["REST_V1" if name.startswith("premium") else "REST_STANDARD"]
+            self.given[name] = account if name.endswith("_name") else Secret(os.environ[f"REST_KEY_{account}"])
 
     def __call__(self, test):
         parameters = inspect.signature(test).parameters
