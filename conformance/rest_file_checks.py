@@ -131,8 +131,12 @@ def created(service, share):
         expect(str(file.get_file_properties().file_attributes) == attributes, (semantics, vars(file.get_file_properties())))
     file = share.get_file_client("semantics None")
     expect(file.get_file_properties().content_settings.content_type == "application/octet-stream", "another type")
+    before = file.get_file_properties().last_write_time
     file.set_http_headers(ContentSettings())
-    expect(file.get_file_properties().content_settings.content_type is None, "it has a type")
+    file.set_file_metadata({"of": "a new one"})
+    seen = file.get_file_properties()
+    expect(seen.content_settings.content_type is None, "it has a type")
+    expect(seen.last_write_time == before, f"its last write was at {before}, and is told to have been at {seen.last_write_time}")
     for more, code in (({"x-ms-file-property-semantics": "Old"}, "InvalidHeaderValue"), ({"x-ms-content-length": "-1"}, "OutOfRangeInput"),
                        ({"x-ms-file-attributes": "None|ReadOnly"}, "InvalidHeaderValue")):
         status, told, _ = asked("PUT", f"/{SHARE}/semantics", "", more={"x-ms-type": "file", "x-ms-content-length": "1"} | more)
@@ -178,7 +182,7 @@ def listings(service, share):
     directory.create_subdirectory("c")
     plain = list(directory.list_directories_and_files())
     expect([one.name for one in plain] == ["c", "a", "b"] and plain[1].size == 3 and plain[1].last_modified is None, plain)
-    expect(all(one.file_id is None for one in plain), "ids are told to who does not ask")
+    expect(all(one.file_id for one in plain), "ids are told to who asks alone")
     full = {one.name: one for one in directory.list_directories_and_files(
         include=["timestamps", "Etag", "Attributes", "PermissionKey"], include_extended_info=True)}
     file = directory.get_file_client("a").get_file_properties()
@@ -539,8 +543,9 @@ def dots(share):
     share.get_file_client("dotted...").upload_file(b"x")
     expect((FOLDER / "dotted").exists(), "the file has another name")
     expect(share.get_file_client("dotted").download_file().readall() == b"x", "it is another one")
-    dotted = ShareClient(URL, SHARE, credential={"account_name": ACCOUNT, "account_key": KEY}, allow_trailing_dot=True)
-    dotted.get_directory_client("kept.").create_directory().upload_file("dotted..", b"y")
+    dotted = ShareClient(URL, SHARE, credential={"account_name": ACCOUNT, "account_key": KEY}, allow_trailing_dot=True,
+                         allow_source_trailing_dot=True)
+    dotted.create_directory("kept.").upload_file("dotted..", b"y")
     expect((FOLDER / "kept." / "dotted..").read_bytes() == b"y", "the file has another name")
     expect([one.name for one in dotted.list_directories_and_files("kept.")] == ["dotted.."], "it is listed by another name")
     dotted.get_file_client("kept./dotted..").rename_file("kept./moved.").delete_file()

@@ -265,8 +265,11 @@ pub(super) async fn set_properties(service: &Service, ask: &Ask) -> Result<Answe
             }
         }
     }
-    let known = Described::of(service, &place, false).await?.kept;
-    if known.content != content {
+    let known = Described::of(service, &place, false).await?;
+    // One that is read-only may be told to be so no more, and keeps the type that nobody has set.
+    let left = content.iter().filter(|(_, value)| !value.is_empty());
+    let is_kept = known.facts.attributes.contains(FileAttributes::READONLY) && left.eq(&known.kept.content);
+    if known.kept.content != content && !is_kept {
         Kept::change(&place, |kept| kept.content = content).await?;
     }
     properties.set_at(&place, false).await?;
@@ -505,7 +508,7 @@ pub(super) async fn change_range(
 }
 
 /// Times that stop, or resume, the change of a time through an open (MS-FSCC 2.4.7).
-const FREEZE: client::FileTime = client::FileTime(u64::MAX);
+pub(super) const FREEZE: client::FileTime = client::FileTime(u64::MAX);
 const THAW: client::FileTime = client::FileTime(u64::MAX - 1);
 
 impl Ask {

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
 use super::Ask;
+use super::file::FREEZE;
 use super::opening::{Place, open};
 use crate::answer::{Answer, set};
 use crate::failure::{Code, Failure};
@@ -191,6 +192,8 @@ async fn turn(place: &Place) -> Result<File, Failure> {
 async fn change_through(stream: &File, change: impl FnOnce(&mut Kept)) -> Result<(), Failure> {
     let mut kept = told(stream).await?;
     change(&mut kept);
+    // The file's own data stay as they were, and so does the time of their last write.
+    stream.set_basic(client::Basic { write: FREEZE, ..client::Basic::default() }).await?;
     let unwritable = |_| Failure::new(Code::InternalError, "The properties could not be written.");
     let mut text = serde_json::to_vec(&kept).map_err(unwritable)?;
     if text.len() > STREAM_BYTES_MAX {
