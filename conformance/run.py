@@ -29,7 +29,7 @@ LANES = {
 ALONE = ("soak", "channels", "cores", "limits", "why", "metadata_cache", "compare")
 SUITES = tuple(name for suites in (*LANES.values(), ALONE) for name in suites)
 # These run only where they are named: what they build, or an emulated machine, takes minutes.
-NAMED = ("package", "project", "rest_page_az", "az", "rest_python_tests")
+NAMED = ("package", "project", "rest_page_az", "az", "rest_python_tests", "rest_go_tests")
 
 
 def main():
