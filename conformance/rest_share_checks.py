@@ -127,10 +127,13 @@ def quotas():
     """a share's quota is set, changed, and kept by SMB clients, too"""
     with share_of(quota=1) as share:
         expect(share.get_share_properties().quota == 1, "another quota")
-        # What is cleared, or never written, takes no room: what is written does.
-        file = share.get_file_client("large")
-        file.create_file(2 * GIB)
-        file.delete_file()
+        # What was never written takes no room, but no file is longer than its share may be.
+        refused(lambda: share.get_file_client("large").create_file(2 * GIB), "ShareSizeLimitReached", 409)
+        files = [share.get_file_client(name) for name in ("one", "another")]
+        for file in files:
+            file.create_file(GIB)
+        for file in files:
+            file.delete_file()
         share.set_share_quota(5)
         expect(share.get_share_properties().quota == 5, "another quota")
         refused(lambda: share.set_share_quota(0), "InvalidHeaderValue", 400)
