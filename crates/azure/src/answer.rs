@@ -1,11 +1,9 @@
 //! What is answered: headers that every answer has, XML, and failures.
 
-use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use client::{Facts, FileAttributes};
-use hyper::body::{Body, Frame, SizeHint};
 use hyper::header::{CONTENT_TYPE, DATE, ETAG, HeaderName, HeaderValue, LAST_MODIFIED, RETRY_AFTER, WWW_AUTHENTICATE};
 use hyper::{Method, Response, StatusCode};
 use jiff::Timestamp;
@@ -14,6 +12,7 @@ use serde::Serialize;
 use tokio::sync::mpsc::Receiver;
 
 use crate::failure::{Code, Failure};
+use crate::parts::Part;
 
 /// The version that is spoken to who names none.
 pub(crate) const VERSION: &str = "2026-10-06";
@@ -32,7 +31,23 @@ pub(crate) enum Piecewise {
     /// All of it.
     Whole(Option<Bytes>),
     /// So many bytes, which somebody sends. Who stops before breaks the connection off, so that nobody takes a part for the whole.
-    Sent { left: u64, pieces: Receiver<Bytes> },
+    Sent { left: u64, pieces: Receiver<Piece> },
+}
+
+/// A piece of a body.
+pub(crate) enum Piece {
+    Bytes(Bytes),
+    /// It is sent from where it is.
+    File(Part),
+}
+
+impl Piece {
+    fn length(&self) -> u64 {
+        match self {
+            Piece::Bytes(bytes) => bytes.len() as u64,
+            Piece::File(part) => part.length() as u64,
+        }
+    }
 }
 
 /// A file that ended before what was told of its length.
@@ -40,36 +55,33 @@ pub(crate) enum Piecewise {
 #[error("the file could not be read to the end that was told")]
 pub(crate) struct Broken;
 
-impl Body for Piecewise {
-    type Data = Bytes;
-    type Error = Broken;
-
-    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
-        match self.get_mut() {
-            Piecewise::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+impl Piecewise {
+    /// What comes next.
+    pub(crate) fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Piece, Broken>>> {
+        match self {
+            Piecewise::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Piece::Bytes(bytes)))),
             Piecewise::Sent { left: 0, .. } => Poll::Ready(None),
             Piecewise::Sent { left, pieces } => pieces.poll_recv(context).map(|piece| {
-                let piece = piece.filter(|piece| piece.len() as u64 <= *left).ok_or(Broken);
-                Some(piece.map(|piece| {
-                    *left -= piece.len() as u64;
-                    Frame::data(piece)
-                }))
+                let piece = piece.filter(|piece| piece.length() <= *left).ok_or(Broken);
+                Some(piece.inspect(|piece| *left -= piece.length()))
             }),
         }
     }
 
-    fn is_end_stream(&self) -> bool {
+    /// True where nothing comes.
+    pub(crate) fn is_over(&self) -> bool {
         match self {
             Piecewise::Whole(bytes) => bytes.is_none(),
             Piecewise::Sent { left, .. } => *left == 0,
         }
     }
 
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(match self {
+    /// Bytes that come.
+    pub(crate) fn length(&self) -> u64 {
+        match self {
             Piecewise::Whole(bytes) => bytes.as_ref().map_or(0, |bytes| bytes.len() as u64),
             Piecewise::Sent { left, .. } => *left,
-        })
+        }
     }
 }
 
@@ -228,7 +240,7 @@ pub(crate) fn without_body(method: &Method, answer: Answer) -> Answer {
         return answer;
     }
     let (parts, body) = answer.into_parts();
-    let length = body.size_hint().exact().unwrap_or_default();
+    let length = body.length();
     let mut answer = Response::from_parts(parts, Piecewise::Whole(None));
     set(&mut answer, "content-length", &length.to_string());
     answer

@@ -2,17 +2,29 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
-use bytes::Bytes;
-use client::{LocalInterface, Network, Opening, Pieces, Reader, Resolving, Stream};
-use server::{Connector, Incoming};
+use client::{Elsewhere, Fetching, LocalInterface, Network, Opening, Piece, Pieces, Reader, Resolving, Stream};
+use server::{Connector, FilePart, Incoming};
 
 /// A network of which this server is all there is.
 pub(crate) struct Inside(pub(crate) Connector);
 
 /// What it sends.
 struct Sent(Incoming);
+
+/// The data of a READ, which nobody has read yet.
+pub(crate) struct Unread(pub(crate) FilePart);
+
+impl Elsewhere for Unread {
+    fn length(&self) -> usize {
+        self.0.len()
+    }
+
+    fn fetch(self: Box<Self>) -> Fetching {
+        Box::pin(self.0.read())
+    }
+}
 
 impl Network for Inside {
     fn resolve<'a>(&'a self, _host: &'a str, _port: u16) -> Resolving<'a> {
@@ -32,7 +44,11 @@ impl Network for Inside {
 }
 
 impl Pieces for Sent {
-    fn poll_piece(&mut self, task: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
-        self.0.poll_piece(task)
+    fn poll_piece(&mut self, task: &mut Context<'_>) -> Poll<io::Result<Option<Piece>>> {
+        let piece = ready!(self.0.poll_piece(task))?;
+        Poll::Ready(Ok(piece.map(|piece| match piece {
+            server::Piece::Bytes(bytes) => Piece::Bytes(bytes),
+            server::Piece::File(part) => Piece::Elsewhere(Box::new(Unread(part))),
+        })))
     }
 }

@@ -11,6 +11,7 @@ mod inside;
 mod listener;
 mod management;
 mod operations;
+mod parts;
 mod query;
 mod sessions;
 mod target;

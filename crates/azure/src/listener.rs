@@ -25,20 +25,21 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use jiff::Timestamp;
 use server::Connector;
 use server::admin::AuditOrigin;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::AsyncRead;
 use tokio::net::TcpStream;
 use tokio::runtime::Builder;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
-use crate::answer::{Answer, Broken, Piecewise, check_version, failed, finish, without_body};
+use crate::answer::{Answer, Broken, Piece, Piecewise, check_version, failed, finish, without_body};
 use crate::auth::{self, Evidence, Known, Permissions, Policy, Principal, Proven, Way};
 use crate::cors;
 use crate::failure::{Code, Failure};
 use crate::inside::Inside;
 use crate::management::{self, Management};
 use crate::operations::{Ask, Files, Making, Operation, Service};
+use crate::parts::{Outlet, Parts};
 use crate::query::Query;
 use crate::sessions::Sessions;
 use crate::target::{Dots, Target};
@@ -218,17 +219,23 @@ async fn attend(stream: TcpStream, peer: SocketAddr, front: Arc<Front>, stay: Ar
 }
 
 /// Answers one connection's requests, one after the other.
-async fn talk(stream: impl AsyncRead + AsyncWrite + Unpin, connected: Connected, front: Arc<Front>, stay: Arc<Stay>) {
-    let watched = Watched::of(stream, Arc::clone(&stay));
+async fn talk<S: AsyncRead + Outlet>(stream: S, connected: Connected, front: Arc<Front>, stay: Arc<Stay>) {
+    let parts = Arc::<Parts>::default();
+    let watched = Watched::of(stream, Arc::clone(&stay), Arc::clone(&parts));
     let answers = service_fn(move |request: Request<Incoming>| {
-        let (front, stay) = (Arc::clone(&front), Arc::clone(&stay));
+        let (front, stay, parts) = (Arc::clone(&front), Arc::clone(&stay), Arc::clone(&parts));
         async move {
             let mut answer = front.answer(request, connected, &stay).await;
             let turn = answer.extensions_mut().remove::<Turn>();
-            Ok::<_, std::convert::Infallible>(answer.map(|body| Taken::by(stay, body, turn)))
+            Ok::<_, std::convert::Infallible>(answer.map(|body| Taken::by(stay, parts, body, turn)))
         }
     });
-    let connection = http1::Builder::new()
+    let mut http = http1::Builder::new();
+    if S::TAKES_PARTS {
+        // A copy of what stands in the place of a part would not be known.
+        http.writev(true);
+    }
+    let connection = http
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_WITHIN)
         .max_buf_size(HEAD_BYTES)
@@ -336,6 +343,7 @@ impl Front {
             peer: connected.peer.ip(),
             origin,
             endpoint,
+            is_secure: connected.is_secure,
             _held: held,
         };
         // Whoever leaves in the middle must leave nothing open.
@@ -356,6 +364,7 @@ impl Front {
 /// An answer's body, and who takes it.
 struct Taken {
     stay: Arc<Stay>,
+    parts: Arc<Parts>,
     body: Piecewise,
     _turn: Option<Turn>,
 }
@@ -367,9 +376,9 @@ struct Turn {
 }
 
 impl Taken {
-    fn by(stay: Arc<Stay>, body: Piecewise, turn: Option<Turn>) -> Self {
+    fn by(stay: Arc<Stay>, parts: Arc<Parts>, body: Piecewise, turn: Option<Turn>) -> Self {
         stay.does(Doing::Taking);
-        Taken { stay, body, _turn: turn }
+        Taken { stay, parts, body, _turn: turn }
     }
 }
 
@@ -378,17 +387,22 @@ impl Body for Taken {
     type Error = Broken;
 
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        let piece = ready!(self.body.poll_next(context));
         self.stay.does(Doing::Taking);
-        Poll::Ready(frame)
+        Poll::Ready(piece.map(|piece| {
+            Ok(Frame::data(match piece? {
+                Piece::Bytes(bytes) => bytes,
+                Piece::File(part) => self.parts.add(part),
+            }))
+        }))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.body.is_over()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        SizeHint::with_exact(self.body.length())
     }
 }
 

@@ -18,6 +18,7 @@ use crate::command::{close, create, flush, ioctl, query_directory, query_info, r
 use crate::data::Data;
 use crate::error::Error;
 use crate::mark::Mark;
+use crate::network::Piece;
 use crate::open_state::OpenState;
 use crate::options::{Disposition, OpenOptions};
 use crate::shared::Phase;
@@ -100,6 +101,11 @@ impl File {
     /// Reads with one request; less than `length` at the end of the file, and nothing behind it.
     pub async fn read(&self, offset: u64, length: usize) -> Result<Data, Error> {
         read::read(&self.state, offset, length).await
+    }
+
+    /// The same for who may know where the data is: what is elsewhere has not been fetched.
+    pub async fn read_piece(&self, offset: u64, length: usize) -> Result<Piece, Error> {
+        read::read_piece(&self.state, offset, length).await
     }
 
     /// Writes all of `data` with one request. Where much of it is neither signed nor sealed, it is sent from where it lies.

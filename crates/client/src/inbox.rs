@@ -4,12 +4,12 @@
 use std::future::poll_fn;
 use std::io;
 
-use bytes::{Buf, BufMut, Bytes, BytesMut};
+use bytes::{Buf, BufMut, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use wire::frame::{PREFIX_LENGTH, frame_length};
 
 use crate::loss::Loss;
-use crate::network::Reader;
+use crate::network::{Piece, Reader};
 
 /// Small answers that arrive together are received together.
 const RECEIVE_BYTES: usize = 256 << 10;
@@ -37,28 +37,33 @@ struct Large {
     frame: BytesMut,
     length: usize,
     /// The end of it.
-    rest: Option<Bytes>,
+    rest: Option<Piece>,
 }
 
 /// A frame without its prefix.
 pub(crate) struct Cut {
     pub(crate) head: BytesMut,
     /// The end of it, where that arrived as a piece of its own.
-    pub(crate) rest: Option<Bytes>,
+    pub(crate) rest: Option<Piece>,
 }
 
 /// All of a message of which the end may be a piece of its own.
-pub(crate) fn joined(mut head: BytesMut, rest: Option<Bytes>) -> BytesMut {
-    if let Some(rest) = rest {
-        head.extend_from_slice(&rest);
+pub(crate) fn joined(mut head: BytesMut, rest: Option<Piece>) -> Result<BytesMut, Loss> {
+    match rest {
+        Some(Piece::Bytes(rest)) => head.extend_from_slice(&rest),
+        Some(Piece::Elsewhere(_)) => return Err(MISPLACED),
+        None => {}
     }
-    head
+    Ok(head)
 }
+
+/// Data is elsewhere that is not that of one READ.
+const MISPLACED: Loss = Loss("what the server sent is elsewhere and no data of a READ");
 
 impl Large {
     /// Bytes that have yet to arrive.
     fn missing(&self) -> usize {
-        self.length - self.frame.len() - self.rest.as_ref().map_or(0, Bytes::len)
+        self.length - self.frame.len() - self.rest.as_ref().map_or(0, Piece::length)
     }
 }
 
@@ -110,8 +115,8 @@ impl Inbox {
             Reader::Bytes(reader) => self.fill_with_bytes(reader).await,
             Reader::Pieces(pieces) => {
                 let Some(piece) = poll_fn(|task| pieces.poll_piece(task)).await? else { return Ok(0) };
-                let count = piece.len();
-                self.add(piece);
+                let count = piece.length();
+                self.add(piece).map_err(|loss| io::Error::other(loss.0))?;
                 Ok(count)
             }
         }
@@ -128,13 +133,16 @@ impl Inbox {
     }
 
     /// Adds a piece, which stays where it is where it is the end of a large frame, and nothing else.
-    fn add(&mut self, mut piece: Bytes) {
+    fn add(&mut self, piece: Piece) -> Result<(), Loss> {
+        if let Some(large) = &mut self.large
+            && piece.length() == large.missing()
+        {
+            large.rest = Some(piece);
+            return Ok(());
+        }
+        let Piece::Bytes(mut piece) = piece else { return Err(MISPLACED) };
         if let Some(large) = &mut self.large {
             let missing = large.missing();
-            if piece.len() == missing {
-                large.rest = Some(piece);
-                return;
-            }
             if large.frame.capacity() < large.length {
                 large.frame = self.kept.room_for(&large.frame, large.length);
             }
@@ -144,6 +152,7 @@ impl Inbox {
             self.make_room();
             self.buffer.extend_from_slice(&piece);
         }
+        Ok(())
     }
 
     /// Has room to receive small frames in.
@@ -219,11 +228,12 @@ mod tests {
     use std::pin::Pin;
     use std::task::{Context, Poll};
 
+    use bytes::Bytes;
     use futures_util::FutureExt;
     use tokio::io::ReadBuf;
 
     use super::*;
-    use crate::network::Pieces;
+    use crate::network::{Elsewhere, Fetching, Pieces};
 
     const LONGEST: usize = 8 << 20;
 
@@ -316,17 +326,17 @@ mod tests {
     }
 
     /// Gives these pieces.
-    struct Given(VecDeque<Bytes>);
+    struct Given(VecDeque<Piece>);
 
     impl Pieces for Given {
-        fn poll_piece(&mut self, _task: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
+        fn poll_piece(&mut self, _task: &mut Context<'_>) -> Poll<io::Result<Option<Piece>>> {
             Poll::Ready(Ok(self.0.pop_front()))
         }
     }
 
     /// All frames of what arrives in these pieces.
     fn cut_from(pieces: Vec<Bytes>) -> Vec<Cut> {
-        let mut reader = Reader::Pieces(Box::new(Given(pieces.into())));
+        let mut reader = Reader::Pieces(Box::new(Given(pieces.into_iter().map(Piece::Bytes).collect())));
         let (mut inbox, mut cuts) = (Inbox::of(&reader), Vec::new());
         loop {
             while let Some(cut) = inbox.cut(LONGEST).unwrap() {
@@ -350,9 +360,15 @@ mod tests {
         }
         let places: Vec<_> = pieces.iter().filter(|piece| piece.len() > 84).map(|piece| piece.as_ptr()).collect();
         let cuts = cut_from(pieces);
-        let rests: Vec<_> = cuts.iter().filter_map(|cut| Some(cut.rest.as_ref()?.as_ptr())).collect();
+        let rests: Vec<_> = cuts
+            .iter()
+            .filter_map(|cut| match &cut.rest {
+                Some(Piece::Bytes(rest)) => Some(rest.as_ptr()),
+                Some(Piece::Elsewhere(_)) | None => None,
+            })
+            .collect();
         assert_eq!(rests, places);
-        let lengths: Vec<_> = cuts.into_iter().map(|cut| joined(cut.head, cut.rest).len()).collect();
+        let lengths: Vec<_> = cuts.into_iter().map(|cut| joined(cut.head, cut.rest).unwrap().len()).collect();
         assert_eq!(lengths, [1 << 20, 70, 1 << 20, 60_000]);
     }
 
@@ -364,8 +380,42 @@ mod tests {
         let stream: Vec<u8> = frames.iter().flat_map(|frame| framed(frame)).collect();
         for step in [1, 3, 84, 1000, 70_000, 1 << 20, stream.len()] {
             let cuts = cut_from(stream.chunks(step).map(Bytes::copy_from_slice).collect());
-            let all: Vec<_> = cuts.into_iter().map(|cut| joined(cut.head, cut.rest)).collect();
+            let all: Vec<_> = cuts.into_iter().map(|cut| joined(cut.head, cut.rest).unwrap()).collect();
             assert!(all == frames, "in steps of {step}");
         }
+    }
+
+    /// So many bytes that are elsewhere.
+    struct Far(usize);
+
+    impl Elsewhere for Far {
+        fn length(&self) -> usize {
+            self.0
+        }
+
+        fn fetch(self: Box<Self>) -> Fetching {
+            Box::pin(async move { Ok(vec![1; self.0].into()) })
+        }
+    }
+
+    #[test]
+    fn what_is_elsewhere_ends_a_large_frame_or_the_connection() {
+        let head = &framed(&vec![0; 70_000])[..84];
+        let begun = || {
+            let mut inbox = inbox();
+            inbox.is_in_pieces = true;
+            inbox.add(Piece::Bytes(Bytes::copy_from_slice(head))).unwrap();
+            assert!(inbox.cut(LONGEST).unwrap().is_none());
+            inbox
+        };
+        let mut whole = begun();
+        whole.add(Piece::Elsewhere(Box::new(Far(69_920)))).unwrap();
+        let cut = whole.cut(LONGEST).unwrap().unwrap();
+        assert_eq!((cut.head.len(), cut.rest.as_ref().unwrap().length(), whole.is_torn()), (80, 69_920, false));
+        assert!(joined(cut.head, cut.rest).is_err(), "nobody waits for it here");
+        for length in [1, 69_919, 69_921] {
+            assert!(begun().add(Piece::Elsewhere(Box::new(Far(length)))).is_err(), "{length}");
+        }
+        assert!(inbox().add(Piece::Elsewhere(Box::new(Far(84)))).is_err());
     }
 }

@@ -71,7 +71,7 @@ impl Core {
     fn take(&self, cut: Cut, answers: &mut Vec<Answer>) -> Result<(), Loss> {
         let (mut frame, rest) = match cut {
             Cut { head, rest: Some(rest) } if is_of_read(&head) => (head, Some(rest)),
-            Cut { head, rest } => (joined(head, rest), None),
+            Cut { head, rest } => (joined(head, rest)?, None),
         };
         let arrival = self.open(&mut frame)?;
         loop {

@@ -87,7 +87,7 @@ pub use data::Data;
 pub use error::Error;
 pub use file::File;
 pub use netif::LocalInterface;
-pub use network::{Network, Opening, Pieces, Reader, Resolving, Stream, Tcp};
+pub use network::{Elsewhere, Fetching, Network, Opening, Piece, Pieces, Reader, Resolving, Stream, Tcp};
 pub use options::{Access, Disposition, OpenOptions, Scan, Security, Sharing};
 pub use pairing::{Pair, pairs};
 pub use protection::Protection;

@@ -13,6 +13,7 @@ use wire::status::Status;
 use crate::error::Error;
 use crate::guard::Guard;
 use crate::loss::Loss;
+use crate::network::Piece;
 use crate::outbox::SMALL_BYTES_MAX;
 
 /// Where the messages of a compound begin (3.2.4.1.4).
@@ -158,7 +159,7 @@ pub(crate) struct Answer {
     pub(crate) arrival: Arrival,
     bytes: BytesMut,
     /// Of a READ: what comes behind these bytes, where it arrived as a piece of its own.
-    rest: Option<Bytes>,
+    rest: Option<Piece>,
 }
 
 impl Answer {
@@ -168,7 +169,7 @@ impl Answer {
     }
 
     /// The same where the rest of the message is a piece of its own.
-    pub(crate) fn before(self, rest: Option<Bytes>) -> Self {
+    pub(crate) fn before(self, rest: Option<Piece>) -> Self {
         Answer { rest, ..self }
     }
 
@@ -182,7 +183,7 @@ impl Answer {
     }
 
     /// The same to keep, and what is a piece of its own behind it.
-    pub(crate) fn into_parts(self) -> (BytesMut, Option<Bytes>) {
+    pub(crate) fn into_parts(self) -> (BytesMut, Option<Piece>) {
         (self.bytes, self.rest)
     }
 
@@ -192,8 +193,10 @@ impl Answer {
             (Guard::Bare, Arrival::Plain) | (Guard::Sealed(_) | Guard::Signed(_), Arrival::Sealed) => true,
             (Guard::Signed(key), Arrival::Plain) => {
                 // What is signed is the whole message.
-                if let Some(rest) = self.rest.take() {
-                    self.bytes.extend_from_slice(&rest);
+                match self.rest.take() {
+                    Some(Piece::Bytes(rest)) => self.bytes.extend_from_slice(&rest),
+                    Some(Piece::Elsewhere(_)) => return false,
+                    None => {}
                 }
                 self.header.flags.contains(Flags::SIGNED) && key.verify(&mut self.bytes, Role::Server)
             }

@@ -1,5 +1,7 @@
 //! What connections run over: TCP, or a network in memory with its own rules.
 
+use std::any::Any;
+use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
@@ -52,10 +54,46 @@ impl Reader {
     }
 }
 
-/// What arrives in pieces. The data of a READ is given to who asked as the piece that it is, where it is one.
+/// What arrives in pieces.
 pub trait Pieces: Send {
     /// The next piece, which is not empty; nothing at the end.
-    fn poll_piece(&mut self, task: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>>;
+    fn poll_piece(&mut self, task: &mut Context<'_>) -> Poll<io::Result<Option<Piece>>>;
+}
+
+/// What arrives as a whole. The data of a READ is given to who asked as the piece that it is, where it is one.
+pub enum Piece {
+    /// Bytes that stay where they are.
+    Bytes(Bytes),
+    /// All data of one READ that nobody has fetched yet.
+    Elsewhere(Box<dyn Elsewhere>),
+}
+
+impl Piece {
+    /// In bytes.
+    pub fn length(&self) -> usize {
+        match self {
+            Piece::Bytes(bytes) => bytes.len(),
+            Piece::Elsewhere(data) => data.length(),
+        }
+    }
+}
+
+impl fmt::Debug for Piece {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.length())
+    }
+}
+
+/// Data on its way.
+pub type Fetching = Pin<Box<dyn Future<Output = io::Result<Bytes>> + Send>>;
+
+/// Data of a READ that is not here. Who knows where it is may take it from there.
+pub trait Elsewhere: Any + Send + Sync {
+    /// In bytes.
+    fn length(&self) -> usize;
+
+    /// Has it come here: all of it, or an error.
+    fn fetch(self: Box<Self>) -> Fetching;
 }
 
 /// This machine's TCP.

@@ -91,7 +91,7 @@ use netif::Pacing;
 
 use crate::admin::{AuditSink, Configuration};
 pub use crate::net::connector::Connector;
-pub use crate::net::inside::{ClientEnd, Incoming, Outgoing};
+pub use crate::net::inside::{ClientEnd, FilePart, Incoming, Outgoing, Piece};
 use crate::net::shard::{Listener, Shards};
 use crate::resource::capacity::Capacity;
 use crate::resource::memory;

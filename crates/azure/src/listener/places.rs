@@ -16,6 +16,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::timeout;
 
+use crate::parts::{First, Outlet, Parts, Sending};
+
 /// The part of all descriptors that connections may have, and the least and the most that this is.
 const DESCRIPTORS_PART: u64 = 64;
 const PLACES: (u64, u64) = (16, 1024);
@@ -240,15 +242,17 @@ impl Drop for Charged {
     }
 }
 
-/// A connection whose writes tell that its other end takes what it is sent.
+/// A connection whose writes tell that its other end takes what it is sent. Parts of files are sent in their places.
 pub(super) struct Watched<S> {
     stream: S,
     stay: Arc<Stay>,
+    parts: Arc<Parts>,
+    sending: Sending,
 }
 
 impl<S> Watched<S> {
-    pub(super) fn of(stream: S, stay: Arc<Stay>) -> Self {
-        Watched { stream, stay }
+    pub(super) fn of(stream: S, stay: Arc<Stay>, parts: Arc<Parts>) -> Self {
+        Watched { stream, stay, parts, sending: Sending::default() }
     }
 
     fn wrote(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
@@ -269,19 +273,22 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.wrote(written)
+impl<S: Outlet> AsyncWrite for Watched<S> {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(context, &[IoSlice::new(bytes)])
     }
 
     fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(context, bytes);
-        self.wrote(written)
+        let this = self.get_mut();
+        let written = match First::of(bytes) {
+            First::Bytes(count) => Pin::new(&mut this.stream).poll_write_vectored(context, &bytes[..count]),
+            First::Part(length) => this.sending.poll(context, &mut this.stream, &this.parts, length),
+        };
+        this.wrote(written)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -1,5 +1,6 @@
 //! Files: made, looked at, read, changed and deleted.
 
+use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,8 +10,8 @@ use client::{Access, Disposition, File, FileAttributes, OpenOptions, Security, S
 use futures_util::{StreamExt, TryFutureExt, stream};
 use hyper::StatusCode;
 use hyper::header::{ACCEPT_RANGES, CONTENT_RANGE, CONTENT_TYPE};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{Sender, channel};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use super::described::{Described, changed};
@@ -19,8 +20,10 @@ use super::opening::{Place, closing, of_file};
 use super::permission::{self, TOLD};
 use super::smb_properties::SmbProperties;
 use super::{Ask, Service, accepted, checksum, lease};
-use crate::answer::{Answer, Piecewise, empty, of_facts, set};
+use crate::answer::{Answer, Piece, Piecewise, empty, of_facts, set};
 use crate::failure::{Code, Failure};
+use crate::inside::Unread;
+use crate::parts::Part;
 
 /// Bytes of one Put Range, and of what Create File brings.
 pub(crate) const PUT_MAX: u64 = 4 << 20;
@@ -32,6 +35,8 @@ const RANGE_WITH_MD5_MAX: u64 = 4 << 20;
 const PIECE_BYTES: u64 = 1 << 20;
 const READS_AT_ONCE: usize = 2;
 const PIECES_AHEAD: usize = 2;
+/// Parts of a file that are on their way to who takes them, beside those.
+const PARTS_AHEAD: usize = 4;
 /// How long who takes a file may take nothing of it: its open keeps others from the file.
 const TAKEN_WITHIN: Duration = Duration::from_secs(30);
 /// How long a range that is wanted whole waits for room.
@@ -324,7 +329,7 @@ pub(super) async fn get(service: &Service, ask: &Ask) -> Result<Answer, Failure>
         file.close().await?;
         return Ok(answer);
     };
-    tokio::spawn(send(file, range, sender));
+    tokio::spawn(send(file, range, sender, ask.is_secure));
     Ok(answer)
 }
 
@@ -334,7 +339,7 @@ async fn begin(
     ask: &Ask,
     place: &Place,
     file: &File,
-) -> Result<(Answer, Option<(Range<u64>, Sender<Bytes>)>), Failure> {
+) -> Result<(Answer, Option<(Range<u64>, Sender<Piece>)>), Failure> {
     let length = file.facts().end_of_file;
     let range = ask.range_of(length)?;
     let sent = range.clone().unwrap_or(0..length);
@@ -392,27 +397,52 @@ pub(super) async fn read_all(service: &Service, file: &File, mut range: Range<u6
 }
 
 /// Sends a file's bytes as far as somebody takes them, and closes it.
-async fn send(file: File, range: Range<u64>, to: Sender<Bytes>) {
+async fn send(file: File, range: Range<u64>, to: Sender<Piece>, is_secure: bool) {
+    let open = Arc::new(Semaphore::new(PARTS_AHEAD));
     let starts = range.clone().step_by(PIECE_BYTES as usize);
     let read = |start: u64| {
         let length = (range.end - start).min(PIECE_BYTES);
-        file.read(start, length as usize).map_ok(move |piece| (piece, length))
+        file.read_piece(start, length as usize).map_ok(move |piece| (piece, length))
     };
     let mut pieces = stream::iter(starts.map(read)).buffered(READS_AT_ONCE);
     while let Some(Ok((piece, wanted))) = pieces.next().await {
-        let is_whole = piece.len() as u64 == wanted;
-        // It is sent from where it arrived.
-        let is_taken = matches!(timeout(TAKEN_WITHIN, to.send(piece.into())).await, Ok(Ok(())));
+        let is_whole = piece.length() as u64 == wanted;
+        let taken = async {
+            match sendable(piece, &open, is_secure).await {
+                Some(piece) => to.send(piece).await.is_ok(),
+                None => false,
+            }
+        };
+        let is_taken = timeout(TAKEN_WITHIN, taken).await.unwrap_or(false);
         // The file may have been cut meanwhile.
         if !is_whole || !is_taken {
             break;
         }
     }
-    drop(pieces);
+    drop((pieces, to));
+    // What is sent from where it is is the file's as long as that is open.
+    for _ in 0..PARTS_AHEAD {
+        match timeout(TAKEN_WITHIN, open.acquire()).await {
+            Ok(Ok(turn)) => turn.forget(),
+            Ok(Err(_)) | Err(_) => open.close(),
+        }
+    }
     // The open goes with its session where even that is not to be had.
     if let Err(error) = file.close().await {
         tracing::debug!(%error, "a file that was read for the REST interface could not be closed");
     }
+}
+
+/// A piece as it is sent: from where it is where nothing has to be done with it.
+async fn sendable(piece: client::Piece, open: &Arc<Semaphore>, is_secure: bool) -> Option<Piece> {
+    let data = match piece {
+        client::Piece::Bytes(bytes) => return Some(Piece::Bytes(bytes)),
+        client::Piece::Elsewhere(data) if is_secure => return data.fetch().await.ok().map(Piece::Bytes),
+        client::Piece::Elsewhere(data) => data,
+    };
+    let data: Box<dyn Any> = data;
+    let unread = data.downcast::<Unread>().ok()?;
+    Part::of(unread.0, open).await.map(Piece::File)
 }
 
 /// Delete File.

@@ -103,6 +103,8 @@ pub(crate) struct Ask {
     pub(crate) origin: NotedOrigin,
     /// The service's own address as the client named it, without a `/` at its end.
     pub(crate) endpoint: String,
+    /// It is encrypted, and so are answers.
+    pub(crate) is_secure: bool,
     /// What its body takes, as long as somebody works with it.
     pub(crate) _held: Held,
 }

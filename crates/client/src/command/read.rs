@@ -1,17 +1,29 @@
 //! READ (MS-SMB2 3.2.4.6).
 
+use bytes::BytesMut;
 use wire::command::read::{ReadRequest, ReadResponse};
 use wire::ids::{Command, FileId};
 use wire::status::Status;
 
 use crate::data::Data;
 use crate::error::Error;
-use crate::inbox::joined;
+use crate::network::Piece;
 use crate::open_state::OpenState;
 use crate::perform::Ask;
 
 /// Reads at most `length` bytes; none behind the end of the file.
 pub(crate) async fn read(open: &OpenState, offset: u64, length: usize) -> Result<Data, Error> {
+    match read_piece(open, offset, length).await? {
+        Piece::Bytes(bytes) => Ok(Data::of_piece(bytes)),
+        Piece::Elsewhere(data) => {
+            let fetched = data.fetch().await.map_err(|_| Error::Lost("the data that was read could not be fetched"))?;
+            Ok(Data::of_piece(fetched))
+        }
+    }
+}
+
+/// The same, where what is elsewhere stays there.
+pub(crate) async fn read_piece(open: &OpenState, offset: u64, length: usize) -> Result<Piece, Error> {
     let bytes = u32::try_from(length).unwrap_or(u32::MAX);
     let body = |out: &mut Vec<u8>, file_id: FileId| {
         ReadRequest { length: bytes, offset, file_id, ..ReadRequest::default() }.encode(out);
@@ -19,24 +31,25 @@ pub(crate) async fn read(open: &OpenState, offset: u64, length: usize) -> Result
     let ask = Ask { bytes: length, ..Ask::of(open, Command::READ, &body) };
     let answer = open.tree.shared.perform(&ask).await?;
     if answer.status() == Status::END_OF_FILE {
-        return Ok(Data::default());
+        return Ok(Piece::Bytes(Data::default().into()));
     }
     let answer = answer.expect(&[Status::SUCCESS], || format!("read {}", open.path))?;
-    let data = match answer.into_parts() {
-        (message, Some(piece)) if is_followed_by(&message, &piece)? => Data::of_piece(piece),
-        (message, piece) => {
-            let message = joined(message, piece);
-            let range = ReadResponse::decode(&message)?.data_range();
-            Data::new(message, range)
-        }
+    let (message, piece) = answer.into_parts();
+    let place = ReadResponse::place(&message)?;
+    let data = match piece {
+        Some(piece) if place == (message.len()..message.len() + piece.length()) => piece,
+        Some(Piece::Elsewhere(_)) => return Err(Error::Malformed("data elsewhere that is not what was read")),
+        Some(Piece::Bytes(rest)) => Piece::Bytes(of_message([&message[..], &rest].concat()[..].into())?.into()),
+        None => Piece::Bytes(of_message(message)?.into()),
     };
-    if data.len() > length {
+    if data.length() > length {
         return Err(Error::Malformed("more data than was asked for"));
     }
     Ok(data)
 }
 
-/// True where all of the data is in the piece that came behind the message, and nothing else is.
-fn is_followed_by(message: &[u8], piece: &[u8]) -> Result<bool, Error> {
-    Ok(ReadResponse::place(message)? == (message.len()..message.len() + piece.len()))
+/// The data of a message that has all of it.
+fn of_message(message: BytesMut) -> Result<Data, Error> {
+    let range = ReadResponse::decode(&message)?.data_range();
+    Ok(Data::new(message, range))
 }

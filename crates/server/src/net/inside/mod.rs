@@ -1,6 +1,7 @@
-//! A connection inside the process: bytes go from one end to the other as pieces, and what is read of a file stays where it was read. To the server it
-//! is a connection like any other.
+//! A connection inside the process: bytes go from one end to the other as pieces, and parts of files as what they are. To the server it is a connection
+//! like any other.
 
+mod file_part;
 mod pieces;
 mod spare;
 #[cfg(test)]
@@ -13,16 +14,14 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use rustix::io::Errno;
-use store::{Error, Node};
+use store::Node;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::sync::oneshot;
 
-use self::pieces::{Giver, PIECE_BYTES_MAX, Taker, direction};
-use self::spare::Lent;
+pub use self::file_part::FilePart;
+use self::pieces::{Giver, Length, PIECE_BYTES_MAX, Taker, direction};
 pub(crate) use self::spare::Spare;
 use crate::net::transport::Transport;
-use crate::resource::pool::{Pool, QueueKey};
+use crate::resource::pool::Pool;
 
 /// From so many bytes on, what is sent is copied to a buffer that is used again.
 const LENT_BYTES_MIN: usize = 64 << 10;
@@ -30,8 +29,8 @@ const LENT_BYTES_MIN: usize = 64 << 10;
 /// A connection's two ends.
 pub(crate) fn connection(spare: &Spare, pool: &Pool) -> (ClientEnd, ServerEnd) {
     let ((to_client, from_server), (to_server, from_client)) = (direction(), direction());
-    let server =
-        ServerEnd { taker: from_client, giver: to_client, spare: spare.clone(), pool: pool.clone(), reading: None };
+    let (spare, pool, unread) = (spare.clone(), pool.clone(), Bytes::new());
+    let server = ServerEnd { taker: from_client, unread, giver: to_client, spare, pool };
     (ClientEnd { incoming: Incoming(from_server), outgoing: Outgoing(to_server) }, server)
 }
 
@@ -48,19 +47,35 @@ impl ClientEnd {
     }
 }
 
+/// What comes from the server as a whole.
+pub enum Piece {
+    /// Bytes that stay where they are.
+    Bytes(Bytes),
+    /// The data of a READ that is in memory.
+    File(FilePart),
+}
+
+impl Length for Piece {
+    fn length(&self) -> usize {
+        match self {
+            Piece::Bytes(bytes) => bytes.len(),
+            Piece::File(part) => part.length(),
+        }
+    }
+}
+
 /// What the server sends. When it is dropped the server can send no more.
-pub struct Incoming(Taker);
+pub struct Incoming(Taker<Piece>);
 
 impl Incoming {
-    /// The next piece, nothing at the end. A READ's data that lies in memory is a piece of its own, of one megabyte at most. An error where the
-    /// server has broken the connection off.
-    pub fn poll_piece(&mut self, task: &mut Context<'_>) -> Poll<io::Result<Option<Bytes>>> {
-        self.0.poll_take(task, usize::MAX)
+    /// The next piece, which is not empty; nothing at the end. An error where the server has broken the connection off.
+    pub fn poll_piece(&mut self, task: &mut Context<'_>) -> Poll<io::Result<Option<Piece>>> {
+        self.0.poll_take(task)
     }
 }
 
 /// What the server receives. When it is dropped, what the server has not received is forgotten: it was asked elsewhere since, perhaps.
-pub struct Outgoing(Giver);
+pub struct Outgoing(Giver<Bytes>);
 
 impl Drop for Outgoing {
     fn drop(&mut self) {
@@ -114,59 +129,29 @@ fn length_of(bytes: &[IoSlice<'_>]) -> usize {
 
 /// The server's end.
 pub(crate) struct ServerEnd {
-    taker: Taker,
-    giver: Giver,
+    taker: Taker<Bytes>,
+    /// Of the piece that was taken last.
+    unread: Bytes,
+    giver: Giver<Piece>,
     spare: Spare,
     pool: Pool,
-    /// A part of a file that is no longer in memory as it was when it was promised, and is read by the pool.
-    reading: Option<oneshot::Receiver<Read>>,
-}
-
-/// What was read, and how much it is.
-type Read = (Lent, Result<usize, Error>);
-
-impl ServerEnd {
-    /// Reads a part of a file, here where it is in memory.
-    fn poll_read_file(
-        &mut self,
-        task: &mut Context<'_>,
-        node: &Arc<dyn Node>,
-        offset: u64,
-        length: usize,
-    ) -> Poll<io::Result<Read>> {
-        let reading = match &mut self.reading {
-            Some(reading) => reading,
-            none => {
-                let mut piece = self.spare.lend();
-                let wanted = length.min(PIECE_BYTES_MAX);
-                let read = node.try_read_at(&mut piece.room()[..wanted], offset);
-                if !matches!(read, Err(Error::WouldBlock)) {
-                    return Poll::Ready(Ok((piece, read)));
-                }
-                let node = Arc::clone(node);
-                let key = QueueKey::of_server(node.identity().volume);
-                none.insert(self.pool.hand_over(key, move || {
-                    let read = node.read_at(&mut piece.room()[..wanted], offset);
-                    (piece, read)
-                }))
-            }
-        };
-        let read = ready!(Pin::new(reading).poll(task));
-        self.reading = None;
-        Poll::Ready(read.map_err(|_| io::ErrorKind::BrokenPipe.into()))
-    }
 }
 
 impl AsyncRead for ServerEnd {
-    fn poll_read(self: Pin<&mut Self>, task: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let Some(first) = ready!(self.taker.poll_take(task, into.remaining()))? else { return Poll::Ready(Ok(())) };
-        into.put_slice(&first);
-        while into.remaining() > 0
-            && let Some(piece) = self.taker.take(into.remaining())
-        {
-            into.put_slice(&piece);
+    fn poll_read(mut self: Pin<&mut Self>, task: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.unread.is_empty() {
+            let Some(piece) = ready!(self.taker.poll_take(task))? else { return Poll::Ready(Ok(())) };
+            self.unread = piece;
         }
-        Poll::Ready(Ok(()))
+        loop {
+            let count = self.unread.len().min(into.remaining());
+            into.put_slice(&self.unread.split_to(count));
+            if into.remaining() == 0 {
+                return Poll::Ready(Ok(()));
+            }
+            let Some(piece) = self.taker.take() else { return Poll::Ready(Ok(())) };
+            self.unread = piece;
+        }
     }
 }
 
@@ -186,7 +171,7 @@ impl Transport for ServerEnd {
             }
             piece.filled(length)
         };
-        self.giver.give(piece);
+        self.giver.give(Piece::Bytes(piece));
         Poll::Ready(Ok(length))
     }
 
@@ -198,11 +183,9 @@ impl Transport for ServerEnd {
         length: usize,
     ) -> Poll<io::Result<usize>> {
         ready!(self.giver.poll_room(task))?;
-        let (piece, read) = ready!(self.poll_read_file(task, node, offset, length))?;
-        // Whatever it is, it is the file's, and of nothing that could be told any more.
-        let count = read.map_err(|_| io::Error::from(Errno::IO))?;
-        self.giver.give(piece.filled(count));
-        Poll::Ready(Ok(count))
+        let (node, spare, pool) = (Arc::clone(node), self.spare.clone(), self.pool.clone());
+        self.giver.give(Piece::File(FilePart { node, offset, length, spare, pool }));
+        Poll::Ready(Ok(length))
     }
 
     fn set_patience(&mut self, _patience: Option<Duration>) {}

@@ -1,4 +1,4 @@
-//! One direction of a connection inside the process: pieces of bytes that are handed on as they are, in order, and so many at most. Nothing is
+//! One direction of a connection inside the process: pieces that are handed on as they are, in order, and so many at most. Nothing is
 //! copied here, and the lock is held for no longer than it takes to move a piece.
 
 use std::collections::VecDeque;
@@ -9,37 +9,48 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-/// Bytes of one piece at most: a READ of a megabyte is one.
+/// Bytes of one piece at most that are copied to be sent.
 pub(super) const PIECE_BYTES_MAX: usize = 1 << 20;
 /// With so many bytes on their way there is no room for more; the last piece may go beyond.
 pub(super) const WAITING_BYTES_MAX: usize = 2 << 20;
 /// The same for pieces, which may be short.
 const WAITING_PIECES_MAX: usize = 256;
 
+/// What goes in as a whole and comes out as a whole.
+pub(super) trait Length {
+    /// In bytes.
+    fn length(&self) -> usize;
+}
+
+impl Length for Bytes {
+    fn length(&self) -> usize {
+        self.len()
+    }
+}
+
 /// The two ends of a direction.
-pub(super) fn direction() -> (Giver, Taker) {
-    let shared = Arc::new(Mutex::new(State::default()));
+pub(super) fn direction<P: Length>() -> (Giver<P>, Taker<P>) {
+    let state = State { waiting: VecDeque::new(), bytes: 0, stage: Stage::Open, giver: None, taker: None };
+    let shared = Arc::new(Mutex::new(state));
     (Giver(Arc::clone(&shared)), Taker(shared))
 }
 
 /// Where pieces go in. When it is dropped, what waits is still taken.
-pub(super) struct Giver(Arc<Mutex<State>>);
+pub(super) struct Giver<P: Length>(Arc<Mutex<State<P>>>);
 
 /// Where they come out. When it is dropped, what waits is forgotten, and nothing more goes in.
-pub(super) struct Taker(Arc<Mutex<State>>);
+pub(super) struct Taker<P: Length>(Arc<Mutex<State<P>>>);
 
-#[derive(Default)]
-struct State {
-    waiting: VecDeque<Bytes>,
+struct State<P> {
+    waiting: VecDeque<P>,
     bytes: usize,
     stage: Stage,
     giver: Option<Waker>,
     taker: Option<Waker>,
 }
 
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    #[default]
     Open,
     /// Nothing more goes in.
     Ended,
@@ -47,15 +58,14 @@ enum Stage {
     Broken,
 }
 
-impl State {
+impl<P: Length> State<P> {
     fn has_room(&self) -> bool {
         self.bytes < WAITING_BYTES_MAX && self.waiting.len() < WAITING_PIECES_MAX
     }
 
-    fn take(&mut self, most: usize) -> Option<Bytes> {
-        let front = self.waiting.front_mut()?;
-        let piece = if front.len() > most { front.split_to(most) } else { self.waiting.pop_front()? };
-        self.bytes -= piece.len();
+    fn take(&mut self) -> Option<P> {
+        let piece = self.waiting.pop_front()?;
+        self.bytes -= piece.length();
         Some(piece)
     }
 
@@ -72,7 +82,7 @@ impl State {
     }
 }
 
-impl Giver {
+impl<P: Length> Giver<P> {
     /// Ready where a piece may go in; an error where nobody takes any more.
     pub(super) fn poll_room(&self, task: &Context<'_>) -> Poll<io::Result<()>> {
         let mut state = self.0.lock();
@@ -87,13 +97,13 @@ impl Giver {
     }
 
     /// Puts a piece in, for which there was room. An empty one is none.
-    pub(super) fn give(&self, piece: Bytes) {
+    pub(super) fn give(&self, piece: P) {
         let taker = {
             let mut state = self.0.lock();
-            if state.stage != Stage::Open || piece.is_empty() {
+            if state.stage != Stage::Open || piece.length() == 0 {
                 return;
             }
-            state.bytes += piece.len();
+            state.bytes += piece.length();
             state.waiting.push_back(piece);
             state.taker.take()
         };
@@ -111,18 +121,18 @@ impl Giver {
     }
 }
 
-impl Drop for Giver {
+impl<P: Length> Drop for Giver<P> {
     fn drop(&mut self) {
         end(&self.0, Stage::Ended);
     }
 }
 
-impl Taker {
-    /// What comes next, `most` bytes of it at most; nothing at the end. An error where it was broken off.
-    pub(super) fn poll_take(&self, task: &Context<'_>, most: usize) -> Poll<io::Result<Option<Bytes>>> {
+impl<P: Length> Taker<P> {
+    /// What comes next; nothing at the end. An error where it was broken off.
+    pub(super) fn poll_take(&self, task: &Context<'_>) -> Poll<io::Result<Option<P>>> {
         let (piece, giver) = {
             let mut state = self.0.lock();
-            let Some(piece) = state.take(most) else {
+            let Some(piece) = state.take() else {
                 return match state.stage {
                     Stage::Open => {
                         remember(&mut state.taker, task);
@@ -140,8 +150,8 @@ impl Taker {
     }
 
     /// The same without waiting.
-    pub(super) fn take(&self, most: usize) -> Option<Bytes> {
-        match self.poll_take(&Context::from_waker(Waker::noop()), most) {
+    pub(super) fn take(&self) -> Option<P> {
+        match self.poll_take(&Context::from_waker(Waker::noop())) {
             Poll::Ready(Ok(piece)) => piece,
             Poll::Ready(Err(_)) | Poll::Pending => None,
         }
@@ -153,13 +163,13 @@ impl Taker {
     }
 }
 
-impl Drop for Taker {
+impl<P: Length> Drop for Taker<P> {
     fn drop(&mut self) {
         end(&self.0, Stage::Broken);
     }
 }
 
-fn end(shared: &Mutex<State>, stage: Stage) {
+fn end<P: Length>(shared: &Mutex<State<P>>, stage: Stage) {
     let wakers = shared.lock().end(stage);
     wakers.into_iter().flatten().for_each(Waker::wake);
 }
@@ -183,12 +193,12 @@ mod tests {
         Bytes::from(vec![1; bytes])
     }
 
-    fn has_room(giver: &Giver) -> bool {
+    fn has_room(giver: &Giver<Bytes>) -> bool {
         poll_fn(|task| giver.poll_room(task)).now_or_never().is_some_and(|room| room.is_ok())
     }
 
-    fn taken(taker: &Taker, most: usize) -> Option<io::Result<Option<Bytes>>> {
-        poll_fn(|task| taker.poll_take(task, most)).now_or_never()
+    fn taken(taker: &Taker<Bytes>) -> Option<io::Result<Option<Bytes>>> {
+        poll_fn(|task| taker.poll_take(task)).now_or_never()
     }
 
     #[test]
@@ -200,20 +210,10 @@ mod tests {
         giver.give(other);
         giver.give(Bytes::new());
         assert_eq!(giver.untaken_bytes(), PIECE_BYTES_MAX + 5);
-        assert_eq!(taken(&taker, usize::MAX).unwrap().unwrap().unwrap().len(), 5);
-        let other = taken(&taker, usize::MAX).unwrap().unwrap().unwrap();
+        assert_eq!(taken(&taker).unwrap().unwrap().unwrap().len(), 5);
+        let other = taken(&taker).unwrap().unwrap().unwrap();
         assert_eq!((other.as_ptr(), other.len()), (place, PIECE_BYTES_MAX), "it is not copied");
-        assert!(taken(&taker, usize::MAX).is_none() && giver.untaken_bytes() == 0);
-    }
-
-    #[test]
-    fn a_piece_is_taken_in_parts_where_less_is_wanted() {
-        let (giver, taker) = direction();
-        giver.give(Bytes::from_static(b"abcdef"));
-        assert_eq!(taken(&taker, 4).unwrap().unwrap().unwrap(), &b"abcd"[..]);
-        assert_eq!(giver.untaken_bytes(), 2);
-        assert_eq!(taker.take(4).unwrap(), &b"ef"[..]);
-        assert!(taker.take(4).is_none());
+        assert!(taken(&taker).is_none() && giver.untaken_bytes() == 0);
     }
 
     #[tokio::test]
@@ -230,9 +230,9 @@ mod tests {
         });
         tokio::task::yield_now().await;
         assert!(!waits.is_finished());
-        assert!(taker.take(1).is_some());
+        assert!(taker.take().is_some());
         let giver = waits.await.unwrap();
-        (0..WAITING_PIECES_MAX).for_each(|_| drop(taker.take(usize::MAX)));
+        (0..WAITING_PIECES_MAX).for_each(|_| drop(taker.take()));
         (0..WAITING_PIECES_MAX).for_each(|_| giver.give(piece(1)));
         assert!(!has_room(&giver), "short pieces are counted, too");
     }
@@ -240,7 +240,7 @@ mod tests {
     #[tokio::test]
     async fn who_takes_is_called_for_what_comes() {
         let (giver, taker) = direction();
-        let waits = tokio::spawn(async move { poll_fn(|task| taker.poll_take(task, 9)).await });
+        let waits = tokio::spawn(async move { poll_fn(|task| taker.poll_take(task)).await });
         tokio::task::yield_now().await;
         giver.give(Bytes::from_static(b"a"));
         assert_eq!(waits.await.unwrap().unwrap().unwrap(), &b"a"[..]);
@@ -253,14 +253,14 @@ mod tests {
         assert!(!taker.has_ended());
         drop(giver);
         assert!(taker.has_ended());
-        assert_eq!(taken(&taker, 9).unwrap().unwrap().unwrap().len(), 3);
-        assert!(taken(&taker, 9).unwrap().unwrap().is_none());
+        assert_eq!(taken(&taker).unwrap().unwrap().unwrap().len(), 3);
+        assert!(taken(&taker).unwrap().unwrap().is_none());
 
         let (giver, taker) = direction();
         giver.give(piece(3));
         giver.break_off();
         drop(giver);
-        assert_eq!(taken(&taker, 9).unwrap().unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+        assert_eq!(taken(&taker).unwrap().unwrap_err().kind(), io::ErrorKind::ConnectionReset);
     }
 
     #[tokio::test]

@@ -36,6 +36,11 @@ impl Lent {
         &mut self.buffer
     }
 
+    /// Bytes that it has room for.
+    pub(super) fn room_bytes(&self) -> usize {
+        self.buffer.len()
+    }
+
     /// Its first bytes as a piece.
     pub(super) fn filled(mut self, length: usize) -> Bytes {
         self.length = length;

@@ -1,0 +1,223 @@
+//! Parts of files in answers. HTTP goes by bytes: in an answer as many zeros stand in the place of each part, and where they would be written to the socket,
+//! the kernel sends the part instead.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, LazyLock};
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes};
+use client::Fetching;
+use parking_lot::Mutex;
+use server::FilePart;
+use tokio::io::{AsyncWrite, Interest};
+use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_rustls::server::TlsStream;
+
+/// Bytes of one part at most.
+pub(crate) const PART_BYTES_MAX: usize = 1 << 20;
+
+/// What stands in the place of parts. It is known by where it lies, and written where a file has become shorter.
+static PLACES: LazyLock<Bytes> = LazyLock::new(|| vec![0; PART_BYTES_MAX].into());
+
+/// True of what stands in the place of a part.
+fn is_place(bytes: &[u8]) -> bool {
+    PLACES.as_ptr_range().contains(&bytes.as_ptr())
+}
+
+/// A part of a file that stays open meanwhile.
+pub(crate) struct Part {
+    file: FilePart,
+    /// Closed once the file is no longer kept open for it.
+    open: Arc<Semaphore>,
+    held: OwnedSemaphorePermit,
+}
+
+impl Part {
+    /// Once there is one of the file's turns; `None` where it is no longer open, or the part is too long.
+    pub(crate) async fn of(file: FilePart, open: &Arc<Semaphore>) -> Option<Part> {
+        let held = Arc::clone(open).acquire_owned().await.ok().filter(|_| file.len() <= PART_BYTES_MAX)?;
+        Some(Part { file, open: Arc::clone(open), held })
+    }
+
+    pub(crate) fn length(&self) -> usize {
+        self.file.len()
+    }
+}
+
+/// The parts of one connection's answers that are still to be sent, in order.
+#[derive(Default)]
+pub(crate) struct Parts(Mutex<VecDeque<Part>>);
+
+impl Parts {
+    /// Adds one; gives what stands in its place.
+    pub(crate) fn add(&self, part: Part) -> Bytes {
+        let place = PLACES.slice(..part.length());
+        self.0.lock().push_back(part);
+        place
+    }
+}
+
+/// A stream that parts of files are sent to.
+pub(crate) trait Outlet: AsyncWrite + Unpin {
+    /// Whether it takes them.
+    const TAKES_PARTS: bool;
+
+    /// Sends some of a part, `most` bytes at most. Zero where its file ends before.
+    fn poll_send(&mut self, part: &mut FilePart, context: &mut Context<'_>, most: usize) -> Poll<io::Result<usize>>;
+}
+
+impl Outlet for TcpStream {
+    const TAKES_PARTS: bool = true;
+
+    fn poll_send(&mut self, part: &mut FilePart, context: &mut Context<'_>, most: usize) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.poll_write_ready(context))?;
+            match self.try_io(Interest::WRITABLE, || part.send(&*self, most)) {
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+                answer => return Poll::Ready(answer),
+            }
+        }
+    }
+}
+
+/// What is encrypted has to be read.
+impl Outlet for TlsStream<TcpStream> {
+    const TAKES_PARTS: bool = false;
+
+    fn poll_send(&mut self, _: &mut FilePart, _: &mut Context<'_>, _: usize) -> Poll<io::Result<usize>> {
+        Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
+    }
+}
+
+/// The part that is being sent.
+#[derive(Default)]
+pub(crate) struct Sending(Option<Stage>);
+
+enum Stage {
+    /// From where it is.
+    File(Part),
+    /// It is no longer in memory, or its file has become shorter.
+    Fetching(Fetching, OwnedSemaphorePermit),
+    Fetched(Bytes, OwnedSemaphorePermit),
+}
+
+/// What comes first of that which is to be written.
+pub(crate) enum First {
+    /// So many slices of bytes.
+    Bytes(usize),
+    /// A part, in the place of so many bytes.
+    Part(usize),
+}
+
+impl First {
+    pub(crate) fn of(slices: &[io::IoSlice<'_>]) -> First {
+        match slices.iter().position(|slice| is_place(slice)) {
+            None => First::Bytes(slices.len()),
+            Some(at) if slices[..at].iter().any(|slice| !slice.is_empty()) => First::Bytes(at),
+            Some(at) => First::Part(slices[at].len()),
+        }
+    }
+}
+
+impl Sending {
+    /// Sends some of the part whose turn it is, `most` bytes at most.
+    pub(crate) fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+        stream: &mut impl Outlet,
+        parts: &Parts,
+        most: usize,
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            match self.0.take() {
+                None => {
+                    let next = parts.0.lock().pop_front();
+                    self.0 = Some(Stage::File(next.ok_or(io::ErrorKind::InvalidData)?));
+                }
+                Some(Stage::File(part)) if part.open.is_closed() => {
+                    return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+                }
+                Some(Stage::File(Part { file, held, .. })) if !file.is_in_memory() => {
+                    self.0 = Some(Stage::Fetching(Box::pin(file.read()), held));
+                }
+                Some(Stage::File(mut part)) => {
+                    let sent = part.poll_send(context, stream, most);
+                    match sent {
+                        Poll::Ready(Ok(0)) => {
+                            self.0 = Some(Stage::Fetched(PLACES.slice(..part.length()), part.held));
+                            continue;
+                        }
+                        Poll::Ready(Ok(_)) if part.file.is_empty() => {}
+                        Poll::Ready(_) | Poll::Pending => self.0 = Some(Stage::File(part)),
+                    }
+                    return sent;
+                }
+                Some(Stage::Fetching(mut fetching, held)) => match fetching.as_mut().poll(context)? {
+                    Poll::Ready(bytes) => self.0 = Some(Stage::Fetched(bytes, held)),
+                    Poll::Pending => {
+                        self.0 = Some(Stage::Fetching(fetching, held));
+                        return Poll::Pending;
+                    }
+                },
+                Some(Stage::Fetched(mut bytes, held)) => {
+                    let now = &bytes[..bytes.len().min(most)];
+                    let sent = std::pin::Pin::new(&mut *stream).poll_write(context, now);
+                    if let Poll::Ready(Ok(count)) = sent {
+                        bytes.advance(count);
+                    }
+                    if !bytes.is_empty() {
+                        self.0 = Some(Stage::Fetched(bytes, held));
+                    }
+                    return sent;
+                }
+            }
+        }
+    }
+}
+
+impl Part {
+    fn poll_send(
+        &mut self,
+        context: &mut Context<'_>,
+        stream: &mut impl Outlet,
+        most: usize,
+    ) -> Poll<io::Result<usize>> {
+        stream.poll_send(&mut self.file, context, most)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::IoSlice;
+
+    use super::*;
+
+    #[test]
+    fn a_part_is_known_by_what_stands_in_its_place_and_comes_when_all_before_it_is_written() {
+        let (zeros, place) = (vec![0; 10], PLACES.slice(..10));
+        let rest = place.slice(9..);
+        let first = |slices: &[&[u8]]| {
+            let slices: Vec<_> = slices.iter().map(|slice| IoSlice::new(slice)).collect();
+            match First::of(&slices) {
+                First::Bytes(count) => (count, 0),
+                First::Part(length) => (0, length),
+            }
+        };
+        assert_eq!(first(&[b"head", &zeros]), (2, 0));
+        assert_eq!(first(&[b"head", &place, b"head"]), (1, 0));
+        assert_eq!(first(&[&place, b"head"]), (0, 10));
+        assert_eq!(first(&[b"", &rest]), (0, 1), "what is left of it");
+        assert_eq!(first(&[]), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn what_stands_for_no_part_is_an_error_and_not_sent() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (mut sending, parts) = (Sending::default(), Parts::default());
+        let sent = std::future::poll_fn(|context| sending.poll(context, &mut stream, &parts, 10)).await;
+        assert_eq!(sent.unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+}
