@@ -16,6 +16,7 @@ use crate::directory::neighbours::Turn;
 use crate::directory::passing::Idle;
 use crate::directory::record::Record;
 use crate::directory::remembered::Remembered;
+use crate::directory::security::SeenBehind;
 use crate::directory::side::Nameless;
 use crate::directory::side_name::SideName;
 use crate::directory::stat::{Mount, Stamp, born, file_type, identity, mount, stat};
@@ -62,6 +63,8 @@ pub(super) struct OpenFile {
     /// What is kept of it, and its descriptor, as they were last asked for.
     pub(super) record: Remembered<Record>,
     pub(super) security: Remembered<Option<Vec<u8>>>,
+    /// What was behind the record when that was asked for, until the descriptor is.
+    pub(super) behind: Mutex<Option<SeenBehind>>,
 }
 
 impl OpenFile {
@@ -96,6 +99,7 @@ impl OpenFile {
             listing: Mutex::new(()),
             record: Remembered::default(),
             security: Remembered::default(),
+            behind: Mutex::default(),
         };
         if reach == Reach::ReadWrite {
             file.synced();
@@ -128,6 +132,7 @@ impl OpenFile {
             listing: Mutex::new(()),
             record: Remembered::default(),
             security: Remembered::default(),
+            behind: Mutex::default(),
         })
     }
 
@@ -235,6 +240,7 @@ impl OpenFile {
             listing: Mutex::new(()),
             record: Remembered::default(),
             security: Remembered::default(),
+            behind: Mutex::default(),
         })
     }
 
