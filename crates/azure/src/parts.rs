@@ -57,6 +57,11 @@ impl Parts {
         self.0.lock().push_back(part);
         place
     }
+
+    /// Parts whose sending has not begun.
+    fn waiting(&self) -> usize {
+        self.0.lock().len()
+    }
 }
 
 /// A stream that parts of files are sent to.
@@ -112,7 +117,7 @@ pub(crate) enum First {
 }
 
 impl First {
-    pub(crate) fn of(slices: &[io::IoSlice<'_>]) -> First {
+    fn of(slices: &[io::IoSlice<'_>]) -> First {
         match slices.iter().position(|slice| is_place(slice)) {
             None => First::Bytes(slices.len()),
             Some(at) if slices[..at].iter().any(|slice| !slice.is_empty()) => First::Bytes(at),
@@ -122,6 +127,17 @@ impl First {
 }
 
 impl Sending {
+    /// What comes first of that which is to be written. Fails unless each part has its place there: zeros that were copied out of a place would be taken for
+    /// what is in the file.
+    pub(crate) fn first(&self, slices: &[io::IoSlice<'_>], parts: &Parts) -> io::Result<First> {
+        let places = slices.iter().filter(|slice| is_place(slice)).count();
+        if places == parts.waiting() + usize::from(self.0.is_some()) {
+            Ok(First::of(slices))
+        } else {
+            Err(io::ErrorKind::InvalidData.into())
+        }
+    }
+
     /// Sends some of the part whose turn it is, `most` bytes at most.
     pub(crate) fn poll(
         &mut self,
@@ -219,5 +235,8 @@ mod tests {
         let (mut sending, parts) = (Sending::default(), Parts::default());
         let sent = std::future::poll_fn(|context| sending.poll(context, &mut stream, &parts, 10)).await;
         assert_eq!(sent.unwrap_err().kind(), io::ErrorKind::InvalidData);
+        let place = PLACES.slice(..10);
+        assert!(sending.first(&[IoSlice::new(b"head"), IoSlice::new(&place)], &parts).is_err());
+        assert!(sending.first(&[IoSlice::new(b"head")], &parts).is_ok());
     }
 }

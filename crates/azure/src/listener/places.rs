@@ -284,7 +284,7 @@ impl<S: Outlet> AsyncWrite for Watched<S> {
         bytes: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        let written = match First::of(bytes) {
+        let written = match this.sending.first(bytes, &this.parts)? {
             First::Bytes(count) => Pin::new(&mut this.stream).poll_write_vectored(context, &bytes[..count]),
             First::Part(length) => this.sending.poll(context, &mut this.stream, &this.parts, length),
         };
