@@ -1,6 +1,6 @@
 """Measures what Azure Files' REST interface gives beside SMB: `python3 -m conformance.bench.rest --help`.
 
-Downloads take turns: SMB over one channel, by our own client and by go-smb2, and REST in ranges of 4 MiB, by a plain client and by azfile. Then an idle
+Downloads take turns: SMB over one channel and REST in ranges of 4 MiB, by our own client and by published ones, go-smb2 and azfile. Then an idle
 REST listener is looked for in what SMB's small reads cost: two servers take turns that differ in nothing else.
 """
 
@@ -18,9 +18,12 @@ from conformance import multilane, packages  # noqa: E402
 from conformance.bench.loads import Clients, Load, huge, small  # noqa: E402
 from conformance.bench.run import line, machine  # noqa: E402
 from conformance.rest import WithRest  # noqa: E402
+from conformance.rest_trees import account_sas  # noqa: E402
 from conformance.server import Wanted, serving  # noqa: E402
 
 SHARE, NAME = "bench", "download"
+# What our client reads by SMB it makes there.
+PREPARED = "bench-0"
 RANGE_BYTES = 4 << 20
 IN_FLIGHT = 4
 # Of what SMB gives over one channel, a download by REST is to give so much.
@@ -40,23 +43,23 @@ class RestClients(Clients):
     """Those of SMB, and the downloads by REST."""
 
     def command(self, load, seconds):
-        if load.client in ("azfile", "plain"):
+        if load.client == "azfile":
             program = packages.go_program("rest-go", "bench")
-            return [program, load.client, NAME, str(load.block_bytes), str(load.depth), str(seconds)]
+            return [program, NAME, str(load.block_bytes), str(load.depth), str(seconds)]
         return super().command(load, seconds)
 
     def between(self, load, server, share, seconds, look):
-        os.environ.update({name: value for name, value in server.rest_environment().items() if name.startswith(("REST_", "LOCAL_"))})
+        rest = server.rest_environment()
+        signature = account_sas(rest["REST_ACCOUNT"], rest["REST_KEY"])
+        os.environ.update({name: value for name, value in rest.items() if name.startswith(("REST_", "LOCAL_"))})
+        os.environ["REST_FILE_URL"] = f"{rest['REST_URL']}/{share}/{PREPARED}?{signature}"
         return super().between(load, server, share, seconds, look)
 
 
 def loads(mib):
     """SMB's and REST's, ours and published ones."""
-    def rest(client, name):
-        return Load(name, client, "read", RANGE_BYTES, IN_FLIGHT, file_mib=mib)
-
-    return {"ours": (huge("read", name="SMB, one channel, bench-client", file_mib=mib), rest("plain", "REST, plain client")),
-            "published": (Load("SMB, one channel, go-smb2", "go", "read", RANGE_BYTES, IN_FLIGHT, file_mib=mib), rest("azfile", "REST, azfile"))}
+    return {"ours": (huge("read", name="SMB, one channel, bench-client", file_mib=mib), huge("rest", name="REST, bench-client", connections=IN_FLIGHT, file_mib=mib)),
+            "published": (Load("SMB, one channel, go-smb2", "go", "read", RANGE_BYTES, IN_FLIGHT, file_mib=mib), Load("REST, azfile", "azfile", "read", RANGE_BYTES, IN_FLIGHT, file_mib=mib))}
 
 
 def main():

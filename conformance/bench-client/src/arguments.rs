@@ -7,6 +7,8 @@ use std::time::Duration;
 pub enum Mode {
     /// READs at random places of a file, each checked.
     Read,
+    /// The same by REST, of the file that READs of one connection have prepared.
+    Rest,
     /// WRITEs at random places of a file, which is read back at the end.
     Write,
     /// A CREATE that makes a new file, then CLOSE.
@@ -144,6 +146,7 @@ fn seconds(name: &str, value: &str) -> Result<Duration, String> {
 fn mode(value: &str) -> Result<Mode, String> {
     Ok(match value {
         "read" => Mode::Read,
+        "rest" => Mode::Rest,
         "write" => Mode::Write,
         "create" => Mode::Create,
         "open" => Mode::Open,

@@ -21,7 +21,7 @@ const RECEIVE_BYTES: usize = 20 << 20;
 /// Credits that the connection gathers: enough for 8 requests of 1 MiB and their answers to overlap.
 const CREDITS_WANTED: u32 = 1024;
 /// A server that says nothing for so long has failed.
-const SILENCE_MAX: Duration = Duration::from_secs(60);
+pub const SILENCE_MAX: Duration = Duration::from_secs(60);
 
 /// Why the measurement ended: the sentence says what the server did.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use crate::arguments::{Arguments, Mode};
 use crate::connection::Fault;
 use crate::content::Content;
 use crate::login::connected;
-use crate::{bind, list, metadata, transfer};
+use crate::{bind, list, metadata, rest, transfer};
 
 /// What one connection did.
 #[derive(Clone, Copy, Debug, Default)]
@@ -67,6 +67,7 @@ fn one_connection(index: usize, arguments: &Arguments, content: &Content, phases
     let connect = || connected(&arguments.target, arguments.protection);
     let outcome = match arguments.mode {
         Mode::Bind => bind::run(arguments, phases),
+        Mode::Rest => rest::run(index, arguments, content, phases),
         Mode::Read | Mode::Write => {
             connect().and_then(|mut connection| transfer::run(&mut connection, index, arguments, content, phases))
         }

@@ -14,6 +14,7 @@ mod list;
 mod load;
 mod login;
 mod metadata;
+mod rest;
 mod transfer;
 
 use std::process::ExitCode;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         Mode::Idle => idle::run(&arguments),
         Mode::Leases => leases::run(&arguments),
         Mode::Read
+        | Mode::Rest
         | Mode::Write
         | Mode::Create
         | Mode::Open

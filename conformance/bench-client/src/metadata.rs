@@ -66,7 +66,7 @@ pub fn run(connection: &mut Connection, index: usize, arguments: &Arguments, pha
             files.make_kept()?;
             files.timed(arguments, phases, kept_at_random(Kind::Open, index))?
         }
-        Mode::Stat | Mode::Read | Mode::Write | Mode::List | Mode::Bind | Mode::Idle | Mode::Leases => {
+        Mode::Stat | Mode::Read | Mode::Rest | Mode::Write | Mode::List | Mode::Bind | Mode::Idle | Mode::Leases => {
             files.make_kept()?;
             files.timed(arguments, phases, kept_at_random(Kind::Stat, index))?
         }

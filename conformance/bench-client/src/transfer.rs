@@ -19,7 +19,7 @@ use crate::load::{Clock, Done, Phases};
 const PREPARE_BYTES: usize = 1 << 20;
 const CREDIT_BYTES: usize = 64 << 10;
 /// What the file holds before, and what WRITEs put there.
-const BEFORE: u64 = 1;
+pub const BEFORE: u64 = 1;
 const WRITTEN: u64 = 2;
 
 /// What is asked of one block.

@@ -1,25 +1,18 @@
 // Downloads one file of a share over and over in ranges, and compares every byte with the file on the disk.
 //
-//	bench CLIENT NAME BLOCK GOROUTINES SECONDS
+//	bench NAME BLOCK GOROUTINES SECONDS
 //
-// CLIENT is azfile, Microsoft's module as it is published, or plain, which is net/http and a signature. Says "begin" and "end" and waits for a line on
+// by azfile, Microsoft's module as it is published. Says "begin" and "end" and waits for a line on
 // standard input at both, so that the caller can look at the server's clock; then prints one JSON object.
 package main
 
 import (
 	"bytes"
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
-	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"sync/atomic"
-	"time"
 
 	"multilane/conformance/go-load"
 
@@ -36,15 +29,14 @@ var (
 type read func(offset int64, block []byte) error
 
 func main() {
-	name, block, goroutines, seconds := os.Args[2], load.Number(3), load.Number(4), load.Number(5)
+	name, block, goroutines, seconds := os.Args[1], load.Number(2), load.Number(3), load.Number(4)
 	expected, err := os.ReadFile(filepath.Join(os.Getenv("LOCAL_FOLDER"), name))
 	load.Check(err)
 	blocks := len(expected) / block
-	client := map[string]func(string) (read, error){"azfile": azfile, "plain": plain}[os.Args[1]]
 
 	readers := make([]read, goroutines)
 	for index := range readers {
-		readers[index], err = client(name)
+		readers[index], err = azfile(name)
 		load.Check(err)
 		load.Check(readers[index](0, make([]byte, block)))
 	}
@@ -78,39 +70,6 @@ func azfile(name string) (read, error) {
 			return err
 		}
 		defer answer.Body.Close()
-		_, err = io.ReadFull(answer.Body, block)
-		return err
-	}, nil
-}
-
-func plain(name string) (read, error) {
-	key, err := base64.StdEncoding.DecodeString(encoded)
-	if err != nil {
-		return nil, err
-	}
-	whole, err := url.Parse(os.Getenv("REST_URL") + "/" + share + "/" + name)
-	if err != nil {
-		return nil, err
-	}
-	client := &http.Client{Transport: &http.Transport{ReadBufferSize: 256 << 10}}
-	return func(offset int64, block []byte) error {
-		request := &http.Request{Method: http.MethodGet, URL: whole, Header: http.Header{}}
-		date, wanted := time.Now().UTC().Format(http.TimeFormat), fmt.Sprintf("bytes=%d-%d", offset, offset+int64(len(block))-1)
-		text := "GET\n\n\n\n\n\n\n\n\n\n\n\nx-ms-date:" + date + "\nx-ms-range:" + wanted + "\nx-ms-version:2026-06-06\n/" + account + whole.Path
-		mac := hmac.New(sha256.New, key)
-		mac.Write([]byte(text))
-		request.Header.Set("x-ms-date", date)
-		request.Header.Set("x-ms-range", wanted)
-		request.Header.Set("x-ms-version", "2026-06-06")
-		request.Header.Set("Authorization", "SharedKey "+account+":"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
-		answer, err := client.Do(request)
-		if err != nil {
-			return err
-		}
-		defer answer.Body.Close()
-		if answer.StatusCode != http.StatusPartialContent {
-			return fmt.Errorf("answered %s", answer.Status)
-		}
 		_, err = io.ReadFull(answer.Body, block)
 		return err
 	}, nil
