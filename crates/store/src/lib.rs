@@ -51,8 +51,6 @@ use std::sync::Arc;
 pub use arrival::{Heard, arrived, arrived_by_another, heard};
 pub use cached::{Belief, CacheBounds, CachedStore, Known};
 pub use delayed::DelayedStore;
-#[cfg(feature = "decoders")]
-pub use directory::rewritten_record;
 pub use directory::{DirectoryOptions, DirectoryStore, Look, UnixOwner, limit_names, shown_name, stored_name};
 pub use error::{Error, Failed, Left};
 pub use held::Held;

@@ -15,7 +15,6 @@ use crate::directory::file::OpenFile;
 use crate::directory::folder::{Folder, Reach};
 use crate::directory::last_name::bury;
 use crate::directory::node::FileNode;
-use crate::directory::security::SeenBehind;
 use crate::directory::stat::{file_type, identity, stat, stat_at};
 use crate::directory::unfinished::{DIRECTORY_MODE, FILE_MODE, UNFINISHED_DIRECTORY, UNFINISHED_FILE, is_unfinished};
 use crate::directory::volume::Volume;
@@ -181,25 +180,18 @@ fn take_back(folder: &Folder<'_>, disk: &[u8], errno: Errno) {
 
 /// Gives what was made all that it is to have from the beginning. The node knows that without asking.
 fn fill(file: &mut OpenFile, new: NewNode<'_>) -> Result<(), Error> {
-    let record = metadata::of_new(file, new.attributes);
+    let record = metadata::begin(file, new.attributes)?;
     // From when it has its descriptor others find it, and set what they like.
-    let mut sets = file.subject().sets() + 1;
-    let is_filled = match (&record, new.security) {
-        (Some(record), Some(descriptor)) => security::begin(file, record, descriptor)?,
-        _ => false,
-    };
-    if !is_filled {
-        record.iter().try_for_each(|record| metadata::begin(file, record))?;
-        sets = file.subject().sets() + u64::from(new.security.is_some());
-        new.security.into_iter().try_for_each(|descriptor| security::save(file, descriptor))?;
+    let sets = file.subject().sets() + u64::from(new.security.is_some());
+    if let Some(descriptor) = new.security {
+        security::save(file, descriptor)?;
     }
     finish(file, new.owner)?;
     file.was_unfinished = false;
     // It has changed since it was opened.
     (*file.opened.get_mut(), *file.times_at_open.get_mut()) = (None, None);
-    file.record.made(record.unwrap_or_default(), sets);
-    // One that is missing is looked for: another program may have given it one since.
-    *file.behind.get_mut() = SeenBehind::new(&[], sets).filter(|_| new.security.is_none());
+    file.record.made(record, sets);
+    // One that is missing is looked for: another program may have given it one.
     new.security.into_iter().for_each(|descriptor| security::made(file, descriptor, sets));
     Ok(())
 }

@@ -16,7 +16,6 @@ use crate::directory::neighbours::Turn;
 use crate::directory::passing::Idle;
 use crate::directory::record::Record;
 use crate::directory::remembered::Remembered;
-use crate::directory::security::SeenBehind;
 use crate::directory::side::Nameless;
 use crate::directory::side_name::SideName;
 use crate::directory::stat::{Mount, Stamp, born, file_type, identity, mount, stat};
@@ -63,8 +62,6 @@ pub(super) struct OpenFile {
     /// What is kept of it, and its descriptor, as they were last asked for.
     pub(super) record: Remembered<Record>,
     pub(super) security: Remembered<Option<Vec<u8>>>,
-    /// What was behind the record when that was asked for, until the descriptor is.
-    pub(super) behind: Mutex<Option<SeenBehind>>,
 }
 
 impl OpenFile {
@@ -99,7 +96,6 @@ impl OpenFile {
             listing: Mutex::new(()),
             record: Remembered::default(),
             security: Remembered::default(),
-            behind: Mutex::default(),
         };
         if reach == Reach::ReadWrite {
             file.synced();
@@ -132,7 +128,6 @@ impl OpenFile {
             listing: Mutex::new(()),
             record: Remembered::default(),
             security: Remembered::default(),
-            behind: Mutex::default(),
         })
     }
 
@@ -240,7 +235,6 @@ impl OpenFile {
             listing: Mutex::new(()),
             record: Remembered::default(),
             security: Remembered::default(),
-            behind: Mutex::default(),
         })
     }
 

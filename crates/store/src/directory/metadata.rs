@@ -14,9 +14,8 @@ use crate::directory::calls::{futimens, utimensat};
 use crate::directory::errno::error;
 use crate::directory::file::{OpenFile, kind};
 use crate::directory::keys::RECORD;
-use crate::directory::record::{ChangeTime, LATER_VERSION, Record, WITH_DESCRIPTOR_BYTES_MAX};
+use crate::directory::record::{ChangeTime, RECORD_BYTES, Record};
 use crate::directory::remembered::Asker;
-use crate::directory::security::{self, SeenBehind};
 use crate::directory::stat::{Stamp, birth, file_type, identity};
 use crate::directory::subject::Subject;
 use crate::directory::undo::Undo;
@@ -57,34 +56,26 @@ pub(super) fn assemble(stat: &Statx, dotted: bool, record: &Record) -> Result<Me
     })
 }
 
-/// What `read` makes of the record's bytes, which are none where there is no record.
-pub(super) fn stored<T>(subject: &Subject<'_>, read: impl FnOnce(&[u8]) -> T) -> Result<T, Error> {
-    let mut bytes = [0; WITH_DESCRIPTOR_BYTES_MAX];
+/// What is kept of a file.
+pub(super) fn record(subject: &Subject<'_>) -> Result<Record, Error> {
+    let mut bytes = [0; RECORD_BYTES];
     match subject.load(RECORD, &mut bytes) {
-        Ok(length) => Ok(read(length.and_then(|length| bytes.get(..length)).unwrap_or_default())),
-        // None of this version is so long.
-        Err(Error::TooLarge) => Ok(read(&[LATER_VERSION])),
+        Ok(Some(length)) => Ok(bytes.get(..length).map(Record::decode).unwrap_or_default()),
+        Ok(None) | Err(Error::TooLarge) => Ok(Record::default()),
         Err(error) => Err(error),
     }
 }
 
-/// What is kept of a file, to be shown.
+/// The same to be shown: a file that the server may not read shows what it is, as if nothing were kept.
 pub(super) fn record_to_show(subject: &Subject<'_>) -> Result<Record, Error> {
-    unless_denied(stored(subject, Record::decode))
-}
-
-/// Keeps another record instead of the one that is `there`. What is behind that stays there.
-fn keep(subject: &Subject<'_>, record: &Record, there: &[u8]) -> Result<(), Error> {
-    subject.save(RECORD, &encode(subject, record, there)?).map_err(lacks_room)
-}
-
-/// The bytes of another record. One that a later version wrote is not replaced: it may have the only descriptor.
-fn encode(subject: &Subject<'_>, record: &Record, there: &[u8]) -> Result<Vec<u8>, Error> {
-    match record.encode_instead_of(there) {
-        Some(bytes) => Ok(bytes),
-        None if security::is_apart(subject)? => Ok(record.encode().to_vec()),
-        None => Err(security::unreadable()),
+    match record(subject) {
+        Err(Error::Denied) => Ok(Record::default()),
+        answer => answer,
     }
+}
+
+fn keep(subject: &Subject<'_>, record: &Record) -> Result<(), Error> {
+    subject.save(RECORD, &record.encode()).map_err(lacks_room)
 }
 
 /// A record is so small that one for which there is no room tells of a full disk.
@@ -110,37 +101,8 @@ pub(super) fn as_opened(file: &OpenFile) -> Result<Metadata, Error> {
 }
 
 fn with(file: &OpenFile, stat: &Statx, asker: Asker) -> Result<Metadata, Error> {
-    let record = file.record.ask(file, Stamp::of(stat), asker, || ask_record(file, asker), |_| true)?;
+    let record = file.record.ask(file, Stamp::of(stat), asker, || record_to_show(&file.subject()), |_| true)?;
     assemble(stat, file.dotted, &record)
-}
-
-/// Asks another machine's file for its record before its descriptor, where that is the first look at it: the CREATE which asks for both is told the record
-/// then. What cannot be had is told then, too.
-pub(super) fn ask_ahead(file: &OpenFile) {
-    let then = file.times_at_open.lock().take();
-    if let Some(then) = then {
-        let _ = file.record.ask_anew(file, then, Asker::Create, || ask_record(file, Asker::Create), |_| true);
-    }
-}
-
-/// The same of an open file. A CREATE will ask for what is behind it soon.
-fn ask_record(file: &OpenFile, asker: Asker) -> Result<Record, Error> {
-    let subject = file.subject();
-    let sets = subject.sets();
-    unless_denied(stored(&subject, |bytes| {
-        if asker == Asker::Create {
-            *file.behind.lock() = SeenBehind::new(bytes, sets);
-        }
-        Record::decode(bytes)
-    }))
-}
-
-/// A file that the server may not read shows what it is, as if nothing were kept.
-fn unless_denied(record: Result<Record, Error>) -> Result<Record, Error> {
-    match record {
-        Err(Error::Denied) => Ok(Record::default()),
-        answer => answer,
-    }
 }
 
 /// The attributes of a file of which nothing is kept.
@@ -153,19 +115,15 @@ pub(super) fn unkept(kind: Kind, mode: u16, dotted: bool) -> Attributes {
     }
 }
 
-/// What is kept of a new file; `None` where it shows its attributes anyway.
-pub(super) fn of_new(file: &OpenFile, attributes: Attributes) -> Option<Record> {
+/// Keeps the attributes of a new file, where it would not show them anyway. Gives what is kept.
+pub(super) fn begin(file: &OpenFile, attributes: Attributes) -> Result<Record, Error> {
     let attributes = attributes & !DERIVED;
     if attributes == unkept(file.kind, OWNER_WRITES, file.dotted) && file.born != 0 {
-        return None;
+        return Ok(Record::default());
     }
     let creation = if file.born == 0 { Some(Time::now()) } else { None };
-    Some(Record { attributes: Some(attributes), creation, change: None })
-}
-
-/// Keeps that.
-pub(super) fn begin(file: &OpenFile, record: &Record) -> Result<(), Error> {
-    file.subject().save(RECORD, &record.encode()).map_err(lacks_room)
+    let record = Record { attributes: Some(attributes), creation, change: None };
+    keep(&file.subject(), &record).map(|()| record)
 }
 
 /// Changes attributes and times.
@@ -181,8 +139,7 @@ pub(super) fn change(file: &OpenFile, changes: &Changes) -> Result<(), Error> {
     }
     let _held = file.volume.lock_file(file.identity);
     let subject = file.subject();
-    let there = stored(&subject, <[u8]>::to_vec)?;
-    let mut record = Record::decode(&there);
+    let mut record = record(&subject)?;
     if !changes.attributes.is_nothing() {
         record.attributes = Some(changes.attributes.apply(attributes(file, &record)?) & !DERIVED);
     }
@@ -191,7 +148,7 @@ pub(super) fn change(file: &OpenFile, changes: &Changes) -> Result<(), Error> {
     for _ in 0..TRIES_MAX {
         let until = Time(Time::now().0 + CLOCK_DISTANCE);
         record.change = changed.map(|time| ChangeTime { time, until });
-        keep(&subject, &record, &there)?;
+        keep(&subject, &record)?;
         if record.change.is_none() || time(&file.stat()?.stx_ctime) <= until {
             break;
         }
@@ -206,13 +163,12 @@ pub(super) fn change_attributes(
     change: AttributeChange,
     undo: &mut Undo,
 ) -> Result<(), Error> {
-    let there = stored(subject, <[u8]>::to_vec)?;
-    let mut record = Record::decode(&there);
+    let mut record = record(subject)?;
     let before = attributes(file, &record)?;
     let after = change.apply(before) & !DERIVED;
     record.attributes = Some(after);
     record.change = None;
-    undo.change_record(subject, &encode(subject, &record, &there)?, (before, after))
+    undo.change_record(subject, &record, (before, after))
 }
 
 /// The attributes of a file of which that is kept.

@@ -67,8 +67,6 @@ mod nameless;
 mod names;
 mod neighbours;
 mod node;
-#[cfg(test)]
-mod one_attribute;
 mod outcome;
 mod passing;
 mod quota;
@@ -121,8 +119,6 @@ use volume::Volume;
 
 pub use self::name_room::limit_names;
 pub use self::names::{to_disk as stored_name, to_shown as shown_name};
-#[cfg(feature = "decoders")]
-pub use self::record::rewritten_record;
 
 /// How a folder is served.
 #[derive(Clone, Debug, Default)]

@@ -6,8 +6,8 @@
 //! changes within one tick of the file system's clock look alike: what was asked for within a tick of the last one is believed for a tick
 //! more, in which another program's change may go unseen.
 //!
-//! What a CREATE has asked for at its beginning it is told in the looks that follow, up to the last one, where the times say that nobody has changed
-//! the file since, and soon. What it has made itself, it is told as long as it is at that and at nothing else: who asks later may ask for what others
+//! What a CREATE has asked for at its beginning its next look is told where the times say that nobody has changed the file since: no more than
+//! once, and soon. What it has made itself, it is told as long as it is at that and at nothing else: who asks later may ask for what others
 //! have changed within the same tick.
 
 use std::time::{Duration, Instant, SystemTime};
@@ -22,7 +22,7 @@ use crate::directory::volume::LOCAL_TICK;
 use crate::{Error, Waits, waiting};
 
 /// How long a CREATE is told what it has asked another machine for before: it waits for the pool in between.
-pub(super) const CREATE_MAX: Duration = Duration::from_secs(1);
+const CREATE_MAX: Duration = Duration::from_secs(1);
 
 /// What is remembered, if anything.
 pub(super) struct Remembered<T>(Mutex<Option<Known<T>>>);
@@ -88,10 +88,7 @@ impl<T: Clone> Remembered<T> {
         keeps: impl FnOnce(&T) -> bool,
     ) -> Result<T, Error> {
         match self.told(file, now) {
-            Some(known) => {
-                self.0.lock().iter_mut().for_each(|kept| kept.is_of_create |= asker == Asker::Create);
-                Ok(known)
-            }
+            Some(known) => Ok(known),
             None => self.ask_anew(file, now, asker, ask, keeps),
         }
     }

@@ -1,37 +1,22 @@
 //! Security descriptors: kept as they are, in an attribute, or, where that has no room for one, in a side file.
-//!
-//! A file that needs a record has the descriptor that it was made with behind that, in one attribute. Where there are several the first of these counts:
-//!
-//! 1. the attribute [`SECURITY`],
-//! 2. what is behind the record,
-//! 3. the side file that [`SECURITY_SIDE`] names.
-//!
-//! So each change is one call that sets what counts more than what there was, or removes what counted: whoever looks meanwhile, and whoever comes
-//! after a crash, finds the old descriptor or the new one. Another one is set as [`SECURITY`], and what was behind the record goes then. One for a side
-//! file is named first, then what counts more goes, what counts most at the end. What cannot be read is an error, and never the default one.
-
-use std::time::Instant;
 
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 
-use crate::arrival::{self, Errand};
 use crate::directory::calls::fsync;
 use crate::directory::errno::error;
 use crate::directory::file::OpenFile;
-use crate::directory::keys::{RECORD, SECURITY, SECURITY_SIDE};
+use crate::directory::keys::{SECURITY, SECURITY_SIDE};
 use crate::directory::leaving::Leaving;
 use crate::directory::marks::Mark;
 use crate::directory::quota::Growth;
-use crate::directory::record::{Behind, Record};
-use crate::directory::remembered::{Asker, CREATE_MAX};
+use crate::directory::remembered::Asker;
 use crate::directory::reserved;
 use crate::directory::side::Whose;
 use crate::directory::side_name::{NAME_BYTES_MAX, SideName};
 use crate::directory::stat::{Stamp, stat};
 use crate::directory::subject::Subject;
-use crate::directory::volume::LOCAL_TICK;
-use crate::directory::{data, metadata, side, unfinished};
+use crate::directory::{data, side, unfinished};
 use crate::{ChangeSecurity, Error, Use, Waits, waiting};
 
 /// The longest security descriptor. An ACL has at most 64 KiB (MS-DTYP 2.4.5), and a descriptor two of them.
@@ -52,10 +37,7 @@ pub(super) fn load(file: &OpenFile) -> Result<Option<Vec<u8>>, Error> {
 /// The same where it has `bytes_max` at the most: [`Error::WouldBlock`] where it is longer.
 pub(super) fn load_within(file: &OpenFile, bytes_max: usize) -> Result<Option<Vec<u8>>, Error> {
     let has_at_most = |found: &Option<Vec<u8>>, bytes| found.as_ref().is_none_or(|found| found.len() <= bytes);
-    let look = || {
-        let seen = file.behind.lock().take();
-        load_with(file, bytes_max, seen.filter(|seen| seen.is_new(file)), adopt)
-    };
+    let look = || load_with(file, bytes_max, adopt);
     let keeps = |found: &Option<Vec<u8>>| has_at_most(found, REMEMBERED_BYTES_MAX);
     let may_wait = waiting::is_allowed();
     let found = match (file.waits, if may_wait { file.security.just_made(file) } else { None }) {
@@ -64,13 +46,7 @@ pub(super) fn load_within(file: &OpenFile, bytes_max: usize) -> Result<Option<Ve
             Some(then) => file.security.ask_anew(file, then, Asker::Anybody, look, keeps)?,
             None => file.security.ask(file, Stamp::of(&file.stat()?), Asker::Anybody, look, keeps)?,
         },
-        (Waits::Always, None) => {
-            if may_wait && file.behind.lock().is_none() {
-                metadata::ask_ahead(file);
-            }
-            look()?
-        }
-        (Waits::Never, None) => look()?,
+        (Waits::Never | Waits::Always, None) => look()?,
     };
     if has_at_most(&found, bytes_max) { Ok(found) } else { Err(Error::WouldBlock) }
 }
@@ -79,10 +55,9 @@ pub(super) fn load_within(file: &OpenFile, bytes_max: usize) -> Result<Option<Ve
 fn load_with(
     file: &OpenFile,
     bytes_max: usize,
-    seen: Option<SeenBehind>,
     adopt: impl Fn(&OpenFile, &SideName, &[u8]),
 ) -> Result<Option<Vec<u8>>, Error> {
-    let found = find(file, bytes_max, seen, adopt)?;
+    let found = find(file, bytes_max, adopt)?;
     // What was finished stays so.
     if found.is_none() && file.was_unfinished && is_unfinished(file)? {
         return Err(Error::Io(Errno::IO.raw_os_error()));
@@ -98,7 +73,6 @@ pub(super) fn is_unfinished(file: &OpenFile) -> Result<bool, Error> {
 fn find(
     file: &OpenFile,
     bytes_max: usize,
-    mut seen: Option<SeenBehind>,
     adopt: impl Fn(&OpenFile, &SideName, &[u8]),
 ) -> Result<Option<Vec<u8>>, Error> {
     let subject = file.subject();
@@ -109,10 +83,6 @@ fn find(
     for _ in 0..LOOKS_MAX {
         let sets = subject.sets();
         if let Some(descriptor) = in_attribute()? {
-            return Ok(Some(descriptor));
-        }
-        let seen = seen.take().filter(|seen| seen.sets == sets);
-        if let Some(descriptor) = seen.map_or_else(|| behind_record(&subject), |seen| Ok(seen.behind))? {
             return Ok(Some(descriptor));
         }
         let mut bytes = [0; NAME_BYTES_MAX];
@@ -144,53 +114,6 @@ fn find(
     Err(Error::Io(Errno::IO.raw_os_error()))
 }
 
-/// What was behind a record.
-pub(super) struct SeenBehind {
-    behind: Option<Vec<u8>>,
-    /// How often this process had set something kept with the file before.
-    sets: u64,
-    /// What the thread was at, and when.
-    errand: Option<Errand>,
-    at: Instant,
-}
-
-impl SeenBehind {
-    /// `None` of what a node does not remember. This process had set something `sets` times.
-    pub(super) fn new(record: &[u8], sets: u64) -> Option<Self> {
-        let behind = match Behind::decode(record) {
-            Behind::Nothing => None,
-            Behind::Descriptor(descriptor) if descriptor.len() <= REMEMBERED_BYTES_MAX => Some(descriptor.to_vec()),
-            Behind::Descriptor(_) | Behind::Unknown => return None,
-        };
-        Some(SeenBehind { behind, sets, errand: arrival::errand(), at: Instant::now() })
-    }
-
-    /// True where it may be told: to who has asked for the record just now, and for the same thing.
-    fn is_new(&self, file: &OpenFile) -> bool {
-        let age_max = if file.waits == Waits::Always { CREATE_MAX } else { LOCAL_TICK };
-        self.errand == arrival::errand() && self.at.elapsed() < age_max
-    }
-}
-
-/// What is behind the record.
-fn behind_record(subject: &Subject<'_>) -> Result<Option<Vec<u8>>, Error> {
-    metadata::stored(subject, |record| match Behind::decode(record) {
-        Behind::Nothing => Ok(None),
-        Behind::Descriptor(descriptor) => Ok(Some(descriptor.to_vec())),
-        Behind::Unknown => Err(unreadable()),
-    })?
-}
-
-/// What is told of a descriptor that is there and cannot be read.
-pub(super) fn unreadable() -> Error {
-    Error::Io(Errno::IO.raw_os_error())
-}
-
-/// True where there is one that counts more than what is behind the record.
-pub(super) fn is_apart(subject: &Subject<'_>) -> Result<bool, Error> {
-    Ok(subject.load_all(SECURITY)?.is_some())
-}
-
 /// Keeps a descriptor that was copied with the file's attributes as this file's own, where that can be done now: it goes with the file
 /// that it was copied from.
 fn adopt(file: &OpenFile, side: &SideName, descriptor: &[u8]) {
@@ -200,8 +123,7 @@ fn adopt(file: &OpenFile, side: &SideName, descriptor: &[u8]) {
         return;
     }
     let _held = file.volume.lock_file(file.identity);
-    let is_in_side_file = subject.load_all(SECURITY) == Ok(None) && behind_record(&subject) == Ok(None);
-    let is_unchanged = is_in_side_file && side_name(&subject) == Ok(Some(*side));
+    let is_unchanged = side_name(&subject) == Ok(Some(*side)) && subject.load_all(SECURITY) == Ok(None);
     if is_unchanged {
         // Until there is room it is read where it is.
         let _ = save_in_side_file(file, descriptor);
@@ -212,11 +134,6 @@ fn adopt(file: &OpenFile, side: &SideName, descriptor: &[u8]) {
 pub(super) fn is_there(file: &OpenFile) -> Result<bool, Error> {
     let mut nothing = [0; 0];
     let subject = file.subject();
-    match behind_record(&subject) {
-        Ok(None) => {}
-        Err(Error::WouldBlock) => return Err(Error::WouldBlock),
-        Ok(Some(_)) | Err(_) => return Ok(true),
-    }
     for key in [SECURITY, SECURITY_SIDE] {
         match subject.load(key, &mut nothing) {
             Ok(None) => {}
@@ -242,26 +159,7 @@ pub(super) fn made(file: &OpenFile, descriptor: &[u8], sets: u64) {
     }
 }
 
-/// Stores the record and the descriptor of a new file in one attribute; false where they do not fit.
-pub(super) fn begin(file: &OpenFile, record: &Record, descriptor: &[u8]) -> Result<bool, Error> {
-    let Some(bytes) = record.encode_with(descriptor) else { return Ok(false) };
-    match file.subject().save(RECORD, &bytes) {
-        Ok(()) => Ok(true),
-        Err(Error::TooLarge | Error::Full) => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
-/// Removes what is behind the record: something else counts, or will from now on.
-fn take_behind(subject: &Subject<'_>) -> Result<(), Error> {
-    let alone = |record: &[u8]| (Behind::decode(record) != Behind::Nothing).then(|| Record::decode(record).encode());
-    match metadata::stored(subject, alone)? {
-        Some(record) => subject.save(RECORD, &record),
-        None => Ok(()),
-    }
-}
-
-/// Stores the descriptor of a file that has none behind its record.
+/// Stores the descriptor of a new file.
 pub(super) fn save(file: &OpenFile, descriptor: &[u8]) -> Result<(), Error> {
     match file.subject().save(SECURITY, descriptor) {
         Err(Error::TooLarge | Error::Full) if !file.is_link => save_in_side_file(file, descriptor),
@@ -274,12 +172,12 @@ pub(super) fn change(file: &OpenFile, change: ChangeSecurity<'_>) -> Result<(), 
     file.volume.check_writable()?;
     let _held = file.volume.lock_file(file.identity);
     // The file gets one of its own now.
-    let Some(descriptor) = change(load_with(file, DESCRIPTOR_BYTES_MAX, None, |_, _, _| ())) else { return Ok(()) };
+    let Some(descriptor) = change(load_with(file, DESCRIPTOR_BYTES_MAX, |_, _, _| ())) else { return Ok(()) };
     let subject = file.subject();
-    let Some(old) = side_name(&subject)? else { return save_another(file, &descriptor) };
+    let Some(old) = side_name(&subject)? else { return save(file, &descriptor) };
     let data = side::removable(&subject, &old)?;
     let leaving = Leaving::begin(&subject, data.into_iter().collect())?;
-    let answer = save_another(file, &descriptor);
+    let answer = save(file, &descriptor);
     match (answer, side_name(&subject)) {
         (Ok(()), Ok(Some(named))) if named == old => return leaving.remove_with(&subject, SECURITY_SIDE),
         (Err(_), Ok(Some(named))) if named == old => {}
@@ -288,16 +186,6 @@ pub(super) fn change(file: &OpenFile, change: ChangeSecurity<'_>) -> Result<(), 
         (_, Err(_)) => leaving.leave(),
     }
     answer
-}
-
-/// Stores another descriptor.
-fn save_another(file: &OpenFile, descriptor: &[u8]) -> Result<(), Error> {
-    save(file, descriptor)?;
-    if !file.is_link {
-        // It counts for nothing any more, wherever the other one is.
-        let _ = take_behind(&file.subject());
-    }
-    Ok(())
 }
 
 fn save_in_side_file(file: &OpenFile, descriptor: &[u8]) -> Result<(), Error> {
@@ -321,7 +209,6 @@ fn save_in_side_file(file: &OpenFile, descriptor: &[u8]) -> Result<(), Error> {
         return Err(error);
     }
     side::save_naming(&subject, (&side, mark), SECURITY_SIDE, &side.encode())?;
-    take_behind(&subject)?;
     subject.erase(SECURITY).map(drop)
 }
 

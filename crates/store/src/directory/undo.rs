@@ -3,7 +3,6 @@
 
 use crate::directory::keys::RECORD;
 use crate::directory::record::Record;
-use crate::directory::security;
 use crate::directory::subject::Subject;
 use crate::{AttributeChange, Error, Left};
 
@@ -44,12 +43,12 @@ impl Undo {
     pub(super) fn change_record(
         &mut self,
         subject: &Subject<'_>,
-        record: &[u8],
+        record: &Record,
         (before, after): (u32, u32),
     ) -> Result<(), Error> {
         let changed = before ^ after;
         self.bits = AttributeChange { clear: changed & after, set: changed & before };
-        self.change(subject, RECORD, Some(record))
+        self.change(subject, RECORD, Some(&record.encode()))
     }
 
     fn note(&mut self, key: &str, before: Option<Vec<u8>>, after: Option<&[u8]>) {
@@ -87,7 +86,7 @@ impl Made {
         let Some(there) = there.filter(|_| self.key == RECORD) else { return Ok(()) };
         let mut record = Record::decode(&there);
         record.attributes = record.attributes.map(|attributes| bits.apply(attributes));
-        subject.save(RECORD, &record.encode_instead_of(&there).ok_or_else(security::unreadable)?)
+        subject.save(RECORD, &record.encode())
     }
 }
 

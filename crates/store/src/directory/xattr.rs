@@ -3,8 +3,8 @@
 //!
 //! | key | value |
 //! |---|---|
-//! | `user.multilane` | attributes and times ([`super::record`]), and the security descriptor that a file which needs them was made with |
-//! | `user.multilane.sd` | the security descriptor of others, and of those that got another one |
+//! | `user.multilane` | attributes and times ([`super::record`]) |
+//! | `user.multilane.sd` | the security descriptor |
 //! | `user.multilane.sd.side` | the name of a side file with the security descriptor, where it does not fit |
 //! | `user.multilane.stream.NAME` | a named stream ([`super::stream_value`]) |
 //! | `user.multilane.long.ID` | a named stream whose name does not fit the key |
@@ -34,7 +34,6 @@ use crate::directory::keys::{KEY_BYTES_MAX, Keep, RECORD, SECURITY};
 use crate::directory::listing::each_name;
 use crate::directory::outcome::{self, At};
 use crate::directory::quota::{BLOCK_BYTES, Growth, UNIT_BYTES};
-use crate::directory::record::RECORD_BYTES;
 use crate::directory::reserved;
 use crate::directory::stat::stat;
 use crate::directory::subject::{Place, Subject};
@@ -239,7 +238,7 @@ impl Subject<'_> {
     fn check_room(&self, key: &str, value: &[u8]) -> Result<(), Error> {
         let Some(quota) = &self.volume.quota else { return Ok(()) };
         let most = (key.len() + value.len()).next_multiple_of(UNIT_BYTES as usize);
-        if key == RECORD && value.len() <= RECORD_BYTES || most as u64 <= quota.left() {
+        if key == RECORD || most as u64 <= quota.left() {
             return Ok(());
         }
         let there = self.load_all(key)?.map_or(0, |there| there.len());
