@@ -3,8 +3,11 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use client::Fetching;
@@ -13,12 +16,15 @@ use server::FilePart;
 use tokio::io::{AsyncWrite, Interest};
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 use tokio_rustls::server::TlsStream;
 
 /// Bytes of one part at most.
 pub(crate) const PART_BYTES_MAX: usize = 1 << 20;
+/// Bytes of parts that have to be taken within the time in which anything has to: a file is kept open for nobody who takes less.
+const TAKEN_LEAST: u64 = 64 << 10;
 
-/// What stands in the place of parts. It is known by where it lies, and written where a file has become shorter.
+/// What stands in the place of parts. It is known by where it lies.
 static PLACES: LazyLock<Bytes> = LazyLock::new(|| vec![0; PART_BYTES_MAX].into());
 
 /// True of what stands in the place of a part.
@@ -26,19 +32,58 @@ fn is_place(bytes: &[u8]) -> bool {
     PLACES.as_ptr_range().contains(&bytes.as_ptr())
 }
 
+/// A file that stays open for its parts, so many at once.
+#[derive(Clone)]
+pub(crate) struct KeptOpen {
+    /// Closed once it is no longer kept open.
+    turns: Arc<Semaphore>,
+    /// Bytes of its parts that were taken.
+    taken: Arc<AtomicU64>,
+}
+
+impl KeptOpen {
+    pub(crate) fn for_parts(count: usize) -> Self {
+        KeptOpen { turns: Arc::new(Semaphore::new(count)), taken: Arc::default() }
+    }
+
+    /// Waits for something as long as parts are taken; `None` where for so long hardly anything was.
+    pub(crate) async fn while_taken<T>(&self, within: Duration, what: impl Future<Output = T>) -> Option<T> {
+        let mut what = pin!(what);
+        loop {
+            let before = self.taken.load(Ordering::Relaxed);
+            match timeout(within, &mut what).await {
+                Ok(done) => return Some(done),
+                Err(_) if self.taken.load(Ordering::Relaxed) - before >= TAKEN_LEAST => {}
+                Err(_) => return None,
+            }
+        }
+    }
+
+    /// Waits until none of so many parts is to be sent any more, or hardly anything of them is taken: then they are not sent.
+    pub(crate) async fn end(self, count: usize, within: Duration) {
+        if self.while_taken(within, self.turns.acquire_many(count as u32)).await.is_none() {
+            self.abandon();
+        }
+    }
+
+    /// Its parts are not sent any more.
+    pub(crate) fn abandon(&self) {
+        self.turns.close();
+    }
+}
+
 /// A part of a file that stays open meanwhile.
 pub(crate) struct Part {
     file: FilePart,
-    /// Closed once the file is no longer kept open for it.
-    open: Arc<Semaphore>,
+    open: KeptOpen,
     held: OwnedSemaphorePermit,
 }
 
 impl Part {
     /// Once there is one of the file's turns; `None` where it is no longer open, or the part is too long.
-    pub(crate) async fn of(file: FilePart, open: &Arc<Semaphore>) -> Option<Part> {
-        let held = Arc::clone(open).acquire_owned().await.ok().filter(|_| file.len() <= PART_BYTES_MAX)?;
-        Some(Part { file, open: Arc::clone(open), held })
+    pub(crate) async fn of(file: FilePart, open: &KeptOpen) -> Option<Part> {
+        let held = Arc::clone(&open.turns).acquire_owned().await.ok().filter(|_| file.len() <= PART_BYTES_MAX)?;
+        Some(Part { file, open: open.clone(), held })
     }
 
     pub(crate) fn length(&self) -> usize {
@@ -103,7 +148,7 @@ pub(crate) struct Sending(Option<Stage>);
 enum Stage {
     /// From where it is.
     File(Part),
-    /// It is no longer in memory, or its file has become shorter.
+    /// It is no longer in memory.
     Fetching(Fetching, OwnedSemaphorePermit),
     Fetched(Bytes, OwnedSemaphorePermit),
 }
@@ -152,7 +197,7 @@ impl Sending {
                     let next = parts.0.lock().pop_front();
                     self.0 = Some(Stage::File(next.ok_or(io::ErrorKind::InvalidData)?));
                 }
-                Some(Stage::File(part)) if part.open.is_closed() => {
+                Some(Stage::File(part)) if part.open.turns.is_closed() => {
                     return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
                 }
                 Some(Stage::File(Part { file, held, .. })) if !file.is_in_memory() => {
@@ -161,10 +206,8 @@ impl Sending {
                 Some(Stage::File(mut part)) => {
                     let sent = part.poll_send(context, stream, most);
                     match sent {
-                        Poll::Ready(Ok(0)) => {
-                            self.0 = Some(Stage::Fetched(PLACES.slice(..part.length()), part.held));
-                            continue;
-                        }
+                        // Nobody is to take what was never in the file for what is.
+                        Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
                         Poll::Ready(Ok(_)) if part.file.is_empty() => {}
                         Poll::Ready(_) | Poll::Pending => self.0 = Some(Stage::File(part)),
                     }
@@ -200,7 +243,11 @@ impl Part {
         stream: &mut impl Outlet,
         most: usize,
     ) -> Poll<io::Result<usize>> {
-        stream.poll_send(&mut self.file, context, most)
+        let sent = stream.poll_send(&mut self.file, context, most);
+        if let Poll::Ready(Ok(count)) = sent {
+            self.open.taken.fetch_add(count as u64, Ordering::Relaxed);
+        }
+        sent
     }
 }
 
@@ -226,6 +273,29 @@ mod tests {
         assert_eq!(first(&[&place, b"head"]), (0, 10));
         assert_eq!(first(&[b"", &rest]), (0, 1), "what is left of it");
         assert_eq!(first(&[]), (0, 0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_file_is_kept_open_as_long_as_enough_of_it_is_taken() {
+        let within = Duration::from_secs(30);
+        for (each, is_kept) in [(TAKEN_LEAST, true), (TAKEN_LEAST - 1, false)] {
+            let open = KeptOpen::for_parts(1);
+            let turn = Arc::clone(&open.turns).acquire_owned().await.unwrap();
+            let taker = open.clone();
+            let taking = tokio::spawn(async move {
+                for _ in 0..10 {
+                    tokio::time::sleep(within - Duration::from_secs(1)).await;
+                    taker.taken.fetch_add(each, Ordering::Relaxed);
+                }
+                drop(turn);
+            });
+            assert_eq!(open.while_taken(within, open.turns.acquire()).await.is_some(), is_kept, "{each}");
+            let ended = tokio::time::Instant::now();
+            open.clone().end(1, within).await;
+            assert!(ended.elapsed() <= within, "{each}");
+            assert_eq!(open.turns.is_closed(), !is_kept, "{each}");
+            taking.abort();
+        }
     }
 
     #[tokio::test]

@@ -11,7 +11,7 @@ use futures_util::{StreamExt, TryFutureExt, stream};
 use hyper::StatusCode;
 use hyper::header::{ACCEPT_RANGES, CONTENT_RANGE, CONTENT_TYPE};
 use tokio::sync::mpsc::{Sender, channel};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 use super::described::{Described, changed};
@@ -23,7 +23,7 @@ use super::{Ask, Service, accepted, checksum, lease};
 use crate::answer::{Answer, Piece, Piecewise, empty, of_facts, set};
 use crate::failure::{Code, Failure};
 use crate::inside::Unread;
-use crate::parts::Part;
+use crate::parts::{KeptOpen, Part};
 
 /// Bytes of one Put Range, and of what Create File brings.
 pub(crate) const PUT_MAX: u64 = 4 << 20;
@@ -398,7 +398,7 @@ pub(super) async fn read_all(service: &Service, file: &File, mut range: Range<u6
 
 /// Sends a file's bytes as far as somebody takes them, and closes it.
 async fn send(file: File, range: Range<u64>, to: Sender<Piece>, is_secure: bool) {
-    let open = Arc::new(Semaphore::new(PARTS_AHEAD));
+    let open = KeptOpen::for_parts(PARTS_AHEAD);
     let starts = range.clone().step_by(PIECE_BYTES as usize);
     let read = |start: u64| {
         let length = (range.end - start).min(PIECE_BYTES);
@@ -413,20 +413,19 @@ async fn send(file: File, range: Range<u64>, to: Sender<Piece>, is_secure: bool)
                 None => false,
             }
         };
-        let is_taken = timeout(TAKEN_WITHIN, taken).await.unwrap_or(false);
         // The file may have been cut meanwhile.
-        if !is_whole || !is_taken {
-            break;
+        match open.while_taken(TAKEN_WITHIN, taken).await {
+            Some(true) if is_whole => {}
+            Some(_) => break,
+            None => {
+                open.abandon();
+                break;
+            }
         }
     }
     drop((pieces, to));
     // What is sent from where it is is the file's as long as that is open.
-    for _ in 0..PARTS_AHEAD {
-        match timeout(TAKEN_WITHIN, open.acquire()).await {
-            Ok(Ok(turn)) => turn.forget(),
-            Ok(Err(_)) | Err(_) => open.close(),
-        }
-    }
+    open.end(PARTS_AHEAD, TAKEN_WITHIN).await;
     // The open goes with its session where even that is not to be had.
     if let Err(error) = file.close().await {
         tracing::debug!(%error, "a file that was read for the REST interface could not be closed");
@@ -434,7 +433,7 @@ async fn send(file: File, range: Range<u64>, to: Sender<Piece>, is_secure: bool)
 }
 
 /// A piece as it is sent: from where it is where nothing has to be done with it.
-async fn sendable(piece: client::Piece, open: &Arc<Semaphore>, is_secure: bool) -> Option<Piece> {
+async fn sendable(piece: client::Piece, open: &KeptOpen, is_secure: bool) -> Option<Piece> {
     let data = match piece {
         client::Piece::Bytes(bytes) => return Some(Piece::Bytes(bytes)),
         client::Piece::Elsewhere(data) if is_secure => return data.fetch().await.ok().map(Piece::Bytes),
