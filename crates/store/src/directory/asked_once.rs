@@ -169,7 +169,7 @@ fn what_was_just_made_is_not_read_back() {
 #[test]
 fn a_removal_looks_at_a_name_and_its_file_once() {
     let _alone = LONG_MAKING.lock();
-    check("a file", [10; 3], |place| {
+    check("a file", [11; 3], |place| {
         let file = place.open("gone").identity();
         let root = place.open("");
         root.names().unwrap().remove(&Name::new("gone").unwrap(), file).unwrap();

@@ -1,6 +1,5 @@
 //! What is kept outside a file goes with the file's last name. Another program may give a file one more name, or move it away, at any moment: what is
-//! seen before a name goes says only what may have to go with it, and the file itself is asked afterwards, unless it has said before, while nobody
-//! could give it something, that it has nothing outside.
+//! seen before a name goes says only what may have to go with it, and the file itself is asked afterwards.
 
 use std::sync::Arc;
 
@@ -38,8 +37,6 @@ pub(super) struct Losing<'a> {
     held: Option<HeldFile>,
     /// Says which names are left and what was made for it meanwhile, and has its bytes count until it is gone.
     file: Option<Descriptor>,
-    /// It had nothing outside when what is kept with it was locked, as it says itself.
-    is_bare: bool,
 }
 
 impl<'a> Losing<'a> {
@@ -54,7 +51,7 @@ impl<'a> Losing<'a> {
         let subject = subject(volume, folder, disk, named);
         let sets = subject.sets();
         let sides = if is_last(named) { Some(sides(&subject)?) } else { None };
-        let mut losing = Losing { subject, kind: named.kind, sides, sets, held: None, file: None, is_bare: false };
+        let mut losing = Losing { subject, kind: named.kind, sides, sets, held: None, file: None };
         losing.file = match opened.map_or_else(|| open(volume, folder, disk, named), |file| Ok(Some(file))) {
             Ok(file) => file,
             Err(error) if named.kind == FileType::RegularFile || losing.has_something_outside() => return Err(error),
@@ -87,18 +84,8 @@ impl<'a> Losing<'a> {
         if may_have_changed {
             self.sides = Some(sides(&self.subject)?);
             self.hold();
-        } else if self.sides.is_some() && !self.has_something_outside() {
-            self.is_bare = self.has_file_no_sides();
         }
         Ok(())
-    }
-
-    /// True where the file, wherever it is by now, has no side files.
-    fn has_file_no_sides(&self) -> bool {
-        let Subject { volume, identity, born, .. } = self.subject;
-        let named =
-            |file: &Descriptor| streams::named(&Subject { volume, place: through(file.as_fd()), identity, born });
-        self.file.as_ref().is_some_and(|file| named(file).is_ok_and(|named| named.is_empty()))
     }
 
     /// Has its side files found until they are gone, if it has any. What is kept with the file is locked.
@@ -120,10 +107,6 @@ impl<'a> Losing<'a> {
     /// The name has gone, and so does what is kept outside the file where no other is left. Where that cannot be told it stays until the folder is
     /// served again: what nothing leads to costs less than what is missing. What is kept with the file was `locked` before.
     pub(super) fn gone<L>(mut self, locked: L) {
-        // To ask how many names it has is a request to another machine where it lies there, and nothing depends on it.
-        if self.is_bare && self.subject.sets() == self.sets {
-            return;
-        }
         let has_no_name = self.has_no_name();
         if has_no_name == Some(true) {
             return self.bury(locked);
