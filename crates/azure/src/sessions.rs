@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use client::{Channels, Network, Session, Settings, Signing, Target, Tree};
+use client::{Channels, Network, Session, Settings, Signing, Target, Tree, WhenLost};
 use control::{Keys, KnownCatalog, ShareRecord};
 use secure::hmac_sha256;
 use tokio::sync::Mutex;
@@ -45,8 +45,8 @@ impl Sessions {
         let key = fingerprint(&keys);
         let of_account = self.of_account(of.account());
         let mut live = of_account.lock().await;
-        // A key that was replaced has ended its session, and an answer may have told of that already.
-        let known = match live.take().filter(|known| known.key == key) {
+        // A key that was replaced has ended its session, and an operator may have.
+        let known = match live.take().filter(|known| known.key == key && !known.session.has_ended()) {
             Some(known) => live.insert(known),
             None => {
                 let session = self.sign_in(of.account(), &keys).await?;
@@ -94,8 +94,13 @@ impl Sessions {
             password: keys.key1.clone(),
         };
         // Both ends are in this process: nobody is between them, and only where the server signs everything is this signed.
-        let settings =
-            Settings { channels: Channels::Exactly(1), signing: Signing::AsServerWants, ..Settings::default() };
+        // The server ends a session when its key is replaced: signing in again with that would be refused, and be taken for somebody who guesses.
+        let settings = Settings {
+            channels: Channels::Exactly(1),
+            signing: Signing::AsServerWants,
+            when_lost: WhenLost::End,
+            ..Settings::default()
+        };
         Ok(Session::connect(&target, settings, Arc::clone(&self.network)).await?)
     }
 }

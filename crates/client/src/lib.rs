@@ -94,7 +94,7 @@ pub use protection::Protection;
 pub use secure::seal::Cipher;
 pub use secure::sign::SigningAlgorithm;
 pub use session::{Agreed, Connected, Session};
-pub use settings::{Channels, Settings, Signing};
+pub use settings::{Channels, Settings, Signing, WhenLost};
 pub use target::Target;
 pub use transfer::{CHUNK_BYTES, IN_FLIGHT_MAX};
 pub use tree::Tree;

@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::handshake::Identity;
 use crate::loss::Loss;
 use crate::open_state::OpenState;
+use crate::settings::WhenLost;
 use crate::shared::{Phase, Shared};
 use crate::ways::Way;
 
@@ -113,8 +114,13 @@ impl Shared {
         state.sequence = state.sequence.wrapping_add(1);
         state.losses += 1;
         if state.channels.is_empty() && state.phase == Phase::Up {
-            state.phase = Phase::Reconnecting;
-            tokio::spawn(run(Arc::downgrade(self)));
+            match self.settings.when_lost {
+                WhenLost::SignInAgain => {
+                    state.phase = Phase::Reconnecting;
+                    tokio::spawn(run(Arc::downgrade(self)));
+                }
+                WhenLost::End => state.phase = Phase::Gone(Error::Lost(loss.0)),
+            }
         }
         self.publish(&state);
         drop(state);

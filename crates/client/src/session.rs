@@ -23,7 +23,7 @@ use crate::perform::Ask;
 use crate::reconnect;
 use crate::settings::{Channels, Settings};
 use crate::share_list;
-use crate::shared::Shared;
+use crate::shared::{Phase, Shared};
 use crate::target::Target;
 use crate::tree::Tree;
 
@@ -92,6 +92,11 @@ impl Session {
             failure_count: state.losses,
             is_sealed: self.shared.settings.seal || state.identity.as_ref().is_some_and(|identity| identity.is_sealed),
         }
+    }
+
+    /// True once it is gone for good.
+    pub fn has_ended(&self) -> bool {
+        matches!(self.shared.state.lock().phase, Phase::Gone(_))
     }
 
     /// Opens as many channels as there may be, without waiting for there to be enough to do.

@@ -17,6 +17,8 @@ pub struct Settings {
     pub session_timeout: Duration,
     /// ExtendedSessionTimeout: the same for a request that the server said it would answer later.
     pub extended_session_timeout: Duration,
+    /// What becomes of a session that the server no longer has, or does not answer.
+    pub when_lost: WhenLost,
     /// Everything is encrypted, or the server is not spoken to.
     pub seal: bool,
     /// RequireSecuritySignature: what is not encrypted is signed.
@@ -30,6 +32,15 @@ pub enum Signing {
     Required,
     /// Where the server asks for it. A logon and the connection to a share are signed whatever it asks for.
     AsServerWants,
+}
+
+/// What becomes of a session without a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenLost {
+    /// The server is looked for, and another one takes its place, signed in with the same password.
+    SignInAgain,
+    /// It ends, and who wants another one signs in.
+    End,
 }
 
 /// How many connections a session uses.
@@ -50,6 +61,7 @@ impl Default for Settings {
             maximum_connection_count_per_server: 32,
             session_timeout: Duration::from_secs(60),
             extended_session_timeout: Duration::from_secs(1000),
+            when_lost: WhenLost::SignInAgain,
             seal: false,
             signing: Signing::Required,
         }

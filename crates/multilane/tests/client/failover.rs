@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use client::{Access, Bytes, Disposition, File, OpenOptions, Session, Settings, Sharing};
+use client::{Access, Bytes, Disposition, Error, File, OpenOptions, Session, Settings, Sharing, WhenLost};
 use futures_util::future::join_all;
 use server::admin::{Multichannel, Sealing};
 use tokio::time::{Instant, sleep};
@@ -114,6 +114,24 @@ fn an_open_that_was_renamed_is_taken_up_by_its_new_name() {
         let there = file.close_and_look().await.unwrap();
         assert_eq!(there.map(|there| there.end_of_file), Some(4));
         assert_eq!(tree.facts("whole").await.unwrap().end_of_file, 4);
+    });
+}
+
+#[test]
+fn a_session_that_is_to_end_when_it_is_lost_does_not_sign_in_again() {
+    simulate(async {
+        let links = Links::new(1, 1, server(1, Multichannel::On, Sealing::Enabled));
+        let session = session(&links, Settings { when_lost: WhenLost::End, ..Settings::default() }).await;
+        session.echo().await.unwrap();
+        assert!(!session.has_ended());
+        let before = links.connections();
+        links.set(0, Link::Broken);
+        sleep(Duration::from_secs(1)).await;
+        links.set(0, Link::Up(Weather::FAIR));
+        assert!(matches!(session.echo().await, Err(Error::Lost(_))));
+        sleep(Duration::from_secs(10)).await;
+        assert!(session.has_ended());
+        assert_eq!(links.connections(), before);
     });
 }
 
