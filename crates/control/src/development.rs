@@ -22,14 +22,18 @@ pub(crate) fn development_principal() -> ServicePrincipal {
     }
 }
 
-/// Makes the account and a first share in a new data folder. Refuses one in which somebody else's accounts are.
+/// Makes the account and a first share in a new data folder. Refuses one that has other accounts alone. What keys the account has since is no matter: it may
+/// have been given others.
 pub fn development_start(catalog: &mut Catalog, folder: &DataFolder) -> Result<(), Error> {
     if catalog.is_new()? {
         return crate::control::make_first(catalog, folder, DEVELOPMENT_ACCOUNT, Some(DEVELOPMENT_KEY));
     }
-    if account_with_published_key(catalog)?.is_none() {
+    if !catalog.accounts()?.iter().any(|account| account.name == DEVELOPMENT_ACCOUNT) {
         return Err(Error::argument(
-            format!("{} is the data folder of a server that was not started with --dev", folder.path().display()),
+            format!(
+                "{} is the data folder of a server that was not started with --dev: it has no account {DEVELOPMENT_ACCOUNT}",
+                folder.path().display()
+            ),
             "name another one with --data, or leave --data out",
         ));
     }
@@ -71,6 +75,11 @@ mod tests {
         assert_eq!(account_with_published_key(&catalog).unwrap().as_deref(), Some(DEVELOPMENT_ACCOUNT));
         catalog.regenerate_key(&account, Key::One, None).unwrap();
         assert_eq!(account_with_published_key(&catalog).unwrap(), None);
+
+        // It is what it was, and keeps the key it has now.
+        let renewed = catalog.keys(&account).unwrap().key1.clone();
+        development_start(&mut catalog, &folder).unwrap();
+        assert_eq!(catalog.keys(&account).unwrap().key1, renewed);
     }
 
     #[test]

@@ -59,6 +59,11 @@ impl Endpoint {
         format!("{scheme}://{}", from_here(self.listening.address()))
     }
 
+    /// True where no other machine reaches it.
+    pub(crate) fn is_for_machine(&self) -> bool {
+        is_for_machine(self.listening.address())
+    }
+
     /// What is told of it. `published` is an account whose key everybody knows, if there is one.
     pub(crate) fn told(&self, published: Option<&str>) -> Told {
         let url = self.url();
@@ -83,19 +88,31 @@ pub(crate) fn listen(
     folder: &DataFolder,
     published: Option<&str>,
 ) -> Result<Option<Endpoint>, Error> {
-    let of_development = || arguments.dev.then(|| SocketAddr::from((Ipv4Addr::LOCALHOST, PORT_NUMBER)));
-    let Some(address) = arguments.rest.or_else(of_development) else { return Ok(None) };
-    if let Some(account) = published.filter(|_| !is_for_machine(address)) {
-        return Err(Error::argument(
-            format!("the REST interface cannot be had at {address}: everybody knows the key of the account {account}"),
-            "use a port of this machine, such as --rest 10004",
-        ));
+    let Some(address) = address(arguments) else { return Ok(None) };
+    if let Some(account) = published {
+        keep_to_this_machine(address, account)?;
     }
     let (certificate, authority) = certificate(arguments, folder, address)?;
     check_place(address, certificate.is_some())?;
     let what = format!("the REST interface cannot be had at {address}");
     let listening = Listening::on(address).map_err(|cause| not_listening(&what, "--rest [ADDRESS:]PORT", &cause))?;
     Ok(Some(Endpoint { listening, certificate, authority }))
+}
+
+/// Where it is wanted. A server for development has it in any case.
+pub(crate) fn address(arguments: &Serve) -> Option<SocketAddr> {
+    arguments.rest.or_else(|| arguments.dev.then(|| SocketAddr::from((Ipv4Addr::LOCALHOST, PORT_NUMBER))))
+}
+
+/// Refuses a place where others than this machine could use the key of an account that everybody knows.
+pub(crate) fn keep_to_this_machine(address: SocketAddr, account: &str) -> Result<(), Error> {
+    if is_for_machine(address) {
+        return Ok(());
+    }
+    Err(Error::argument(
+        format!("the REST interface cannot be had at {address}: everybody knows the key of the account {account}"),
+        "use a port of this machine, such as --rest 10004",
+    ))
 }
 
 /// Refuses a place that other machines reach where nothing is encrypted.

@@ -6,11 +6,13 @@ mod running;
 mod sockets;
 
 use std::io;
+use std::net::TcpListener;
 use std::path::Path;
 use std::time::Instant;
 
 use control::{
-    Catalog, Control, DataFolder, Error, Lock, Overrides, account_with_published_key, development_start, first_start,
+    Catalog, Control, DEVELOPMENT_ACCOUNT, DataFolder, Error, Lock, Overrides, account_with_published_key,
+    development_start, first_start,
 };
 use insight::audit::AuditLog;
 use jiff::Timestamp;
@@ -29,6 +31,7 @@ use crate::listening::joined;
 use crate::log::{Keep, Log};
 use crate::options::{self, Told};
 use crate::output::Output;
+use crate::rest;
 use crate::settings;
 use crate::signals::{Wish, Wishes};
 use crate::supervisor::Supervisor;
@@ -39,6 +42,9 @@ pub(crate) fn run(path: &Path, arguments: &Serve, told: &Told, output: Output) -
     let keep = if arguments.page.is_some() { Keep::Recent } else { Keep::Nothing };
     let log = Log::begin(arguments.log.clone(), arguments.log_format, keep)?;
     prevent_core_dumps();
+    if arguments.dev && !path.join("catalog.db").exists() {
+        check_first_development(&passed, arguments)?;
+    }
     let folder = DataFolder::create(path)?;
     let lock = folder.lock()?;
     let mut catalog = Catalog::open(&folder)?;
@@ -59,6 +65,17 @@ pub(crate) fn run(path: &Path, arguments: &Serve, told: &Told, output: Output) -
     let server = sockets.start(&folder, arguments, &configuration, &audit_log)?;
     let running = Running::of(server, now, control, (arguments, &folder, &log))?;
     serve((lock, &audit_log), running, (listening, places), configuration, (told, wishes, output))
+}
+
+/// Refuses places that a first start for development would refuse, before there is a data folder.
+fn check_first_development(passed: &[TcpListener], arguments: &Serve) -> Result<(), Error> {
+    if let Some(address) = rest::address(arguments) {
+        rest::keep_to_this_machine(address, DEVELOPMENT_ACCOUNT)?;
+    }
+    if passed.is_empty() && arguments.listen.is_empty() {
+        return Ok(());
+    }
+    sockets::keep_to_this_machine(passed, &arguments.listen, DEVELOPMENT_ACCOUNT)
 }
 
 /// Serves until a signal ends it.

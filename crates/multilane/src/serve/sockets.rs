@@ -38,32 +38,13 @@ impl Sockets {
         published: Option<&str>,
     ) -> Result<Self, Error> {
         let mut sockets = Sockets { passed, listen };
+        if arguments.dev && sockets.passed.is_empty() && sockets.listen.is_empty() {
+            sockets.listen = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, PORT_FREE_FOR_ALL))];
+        }
         if let Some(account) = published {
-            sockets.keep_to_this_machine(account, arguments.dev)?;
+            keep_to_this_machine(&sockets.passed, &sockets.listen, account)?;
         }
         Ok(sockets)
-    }
-
-    /// Refuses to listen where others than this machine could use a key that everybody knows. A server for development has a default for that.
-    fn keep_to_this_machine(&mut self, account: &str, is_for_development: bool) -> Result<(), Error> {
-        if is_for_development && self.passed.is_empty() && self.listen.is_empty() {
-            self.listen = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, PORT_FREE_FOR_ALL))];
-        }
-        let passed = self.passed.iter().map(TcpListener::local_addr).collect::<io::Result<Vec<_>>>();
-        let passed = passed.map_err(|cause| unable("ask where the service manager listens", &cause))?;
-        let all: Vec<_> = passed.into_iter().chain(self.listen.iter().copied()).collect();
-        match all.iter().find(|address| !is_for_machine(**address)) {
-            None if !all.is_empty() => Ok(()),
-            other => Err(Error::argument(
-                format!(
-                    "the server would listen on {}, and everybody knows the key of the account {account}",
-                    other.map_or("every address".to_owned(), SocketAddr::to_string)
-                ),
-                format!(
-                    "listen on this machine alone, with --listen 127.0.0.1:4450, or give the account other keys: `multilane account keys {account} --regenerate 1`"
-                ),
-            )),
-        }
     }
 
     /// Starts the server there; where nothing was passed or asked for, on port 445 for root where it is free, else on 4450.
@@ -94,6 +75,25 @@ impl Sockets {
             }
         }
         on(everywhere(PORT_FREE_FOR_ALL)).map_err(|cause| not_started(&cause))
+    }
+}
+
+/// Refuses to listen where others than this machine could use a key that everybody knows.
+pub(super) fn keep_to_this_machine(passed: &[TcpListener], listen: &[SocketAddr], account: &str) -> Result<(), Error> {
+    let passed = passed.iter().map(TcpListener::local_addr).collect::<io::Result<Vec<_>>>();
+    let passed = passed.map_err(|cause| unable("ask where the service manager listens", &cause))?;
+    let all: Vec<_> = passed.into_iter().chain(listen.iter().copied()).collect();
+    match all.iter().find(|address| !is_for_machine(**address)) {
+        None if !all.is_empty() => Ok(()),
+        other => Err(Error::argument(
+            format!(
+                "the server would listen on {}, and everybody knows the key of the account {account}",
+                other.map_or("every address".to_owned(), SocketAddr::to_string)
+            ),
+            format!(
+                "listen on this machine alone, with --listen 127.0.0.1:4450, or give the account other keys: `multilane account keys {account} --regenerate 1`"
+            ),
+        )),
     }
 }
 
