@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 import time
@@ -15,6 +16,7 @@ from conformance.report import Lines, expect
 from conformance.server import HOST, free_port
 
 PROGRAM = os.environ["MULTILANE"]
+PAGE = pathlib.Path(__file__).parent.parent / "docs" / "REST.md"
 ACCOUNT = "devstoreaccount1"
 PRINCIPAL = "00000000-0000-0000-0000-000000000003"
 TENANT = "00000000-0000-0000-0000-000000000002"
@@ -26,7 +28,7 @@ lines = Lines()
 def main():
     with tempfile.TemporaryDirectory(prefix="conformance-dev-", dir="/dev/shm") as folder:
         data = pathlib.Path(folder) / "data"
-        for check in (refuses_at_once, starts, refuses, starts_with_other_keys):
+        for check in (refuses_at_once, starts, refuses, starts_with_other_keys, runs_as_the_page_says):
             with lines.check(f"serve --dev: {check.__doc__}"):
                 check(data)
 
@@ -109,6 +111,21 @@ def starts_with_other_keys(data):
             expect(ready["rest"]["connection_string"] is None, "it tells a key that not everybody knows")
             expect(told(data, "rest", "connection-string").stdout.split(";")[2] == connection.split(";")[2], "another key")
             expect(principal_is_known(ready) == (host == HOST), f"{host}: the service principal")
+
+
+def runs_as_the_page_says(data):
+    """the page's lines for CI start it, wait for it and tell where it is"""
+    lines = re.search(r"^### In CI\n\n```sh\n(.*?)```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)[1]
+    expect(lines.count("serve --dev &") == 1, lines)
+    lines = lines.replace("serve --dev &", f"serve --dev --listen {HOST}:{free_port()} --rest {free_port()} &")
+    programs = data.with_name("bin")
+    programs.mkdir()
+    (programs / "multilane").symlink_to(PROGRAM)
+    env = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "TMPDIR": str(programs)}
+    script = f'{lines}\necho "$AZURE_STORAGE_CONNECTION_STRING" > "$TMPDIR/told"\nkill $!\nwait $!\n'
+    done = subprocess.run(["sh", "-e", "-c", script], env=env, capture_output=True, text=True, timeout=90)
+    expect(done.returncode == 0, done.stderr)
+    expect(f"AccountName={ACCOUNT};" in (programs / "told").read_text(encoding="utf-8"), "no connection string")
 
 
 def principal_is_known(ready):
