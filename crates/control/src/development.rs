@@ -8,6 +8,9 @@ pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
 pub const DEVELOPMENT_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
+/// The name of the data folder of such a server, beside the default one.
+pub const DEVELOPMENT_FOLDER: &str = "multilane-dev";
+
 /// The id and the secret of the service principal that a server for development has. Everybody knows them, too.
 pub const DEVELOPMENT_APPLICATION: &str = "00000000-0000-0000-0000-000000000003";
 /// Its secret.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::Error;
+use crate::{DEVELOPMENT_FOLDER, Error};
 
 /// Bits that would let somebody else in.
 const OTHERS: u32 = 0o077;
@@ -211,10 +211,16 @@ fn no_catalog(path: &Path) -> Error {
             "restore a backup with `multilane restore FILE`, or put catalog.db back with its catalog.db-wal; \
              a new start would begin with new keys and without users",
         ),
-        None => Error::missing(
-            format!("there is no catalog in {}", path.display()),
-            "start the server once with `multilane serve`, or name its data folder with --data or MULTILANE_DATA",
-        ),
+        None => {
+            let remedy =
+                "start the server once with `multilane serve`, or name its data folder with --data or MULTILANE_DATA";
+            let of_development = path.with_file_name(DEVELOPMENT_FOLDER);
+            let remedy = match of_development.join("catalog.db").exists() {
+                true => format!("{remedy}; that of `serve --dev` is {}", of_development.display()),
+                false => remedy.to_owned(),
+            };
+            Error::missing(format!("there is no catalog in {}", path.display()), remedy)
+        }
     }
 }
 
@@ -280,6 +286,17 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let folder = DataFolder::create(&place.path().join("a/b")).unwrap();
         assert_eq!(mode(folder.path()), 0o700);
+    }
+
+    #[test]
+    fn who_finds_no_catalog_is_told_of_the_folder_of_a_server_for_development() {
+        let place = tempfile::tempdir().unwrap();
+        let (path, of_development) = (place.path().join("multilane"), place.path().join(DEVELOPMENT_FOLDER));
+        let remedy = || DataFolder::open(&path).unwrap_err().remedy().to_owned();
+        assert!(!remedy().contains("--dev"));
+        fs::create_dir(&of_development).unwrap();
+        fs::write(of_development.join("catalog.db"), "").unwrap();
+        assert!(remedy().ends_with(&format!("that of `serve --dev` is {}", of_development.display())));
     }
 
     #[test]

@@ -87,8 +87,8 @@ pub use catalogs_in::catalogs_in;
 pub use control::{Control, Overrides, first_start};
 pub use counters::ask_for_counters;
 pub use development::{
-    DEVELOPMENT_ACCOUNT, DEVELOPMENT_APPLICATION, DEVELOPMENT_KEY, DEVELOPMENT_SECRET, account_with_published_key,
-    development_start,
+    DEVELOPMENT_ACCOUNT, DEVELOPMENT_APPLICATION, DEVELOPMENT_FOLDER, DEVELOPMENT_KEY, DEVELOPMENT_SECRET,
+    account_with_published_key, development_start,
 };
 pub use error::{Error, Fault, Measure, Reason};
 pub use feature::{Feature, FeatureState, Features, Regions, WhyNot};

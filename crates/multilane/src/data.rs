@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use std::{env, fs, io};
 
-use control::{Catalog, DataFolder, Error, Problem, Request, ask};
+use control::{Catalog, DEVELOPMENT_FOLDER, DataFolder, Error, Problem, Request, ask};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use rustix::thread::{Gid, Uid, set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
@@ -14,8 +14,6 @@ use rustix::thread::{Gid, Uid, set_thread_groups, set_thread_res_gid, set_thread
 const READERS_WAIT: Duration = Duration::from_secs(1);
 /// The folder of a server that root runs.
 const OF_ROOT: &str = "/var/lib/multilane";
-/// The name of the folder of a server for development.
-const OF_DEVELOPMENT: &str = "multilane-dev";
 
 /// The folder that was named, or the default one.
 pub(crate) fn path(named: Option<&Path>) -> Result<PathBuf, Error> {
@@ -31,7 +29,7 @@ pub(crate) fn path(named: Option<&Path>) -> Result<PathBuf, Error> {
 pub(crate) fn path_to_serve(named: Option<&Path>, is_for_development: bool) -> Result<PathBuf, Error> {
     let path = path(named)?;
     let is_named = named.is_some_and(|path| !path.as_os_str().is_empty());
-    Ok(if is_for_development && !is_named { path.with_file_name(OF_DEVELOPMENT) } else { path })
+    Ok(if is_for_development && !is_named { path.with_file_name(DEVELOPMENT_FOLDER) } else { path })
 }
 
 /// True where `path` is the one that commands take without `--data`.
