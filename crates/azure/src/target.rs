@@ -80,6 +80,11 @@ impl Target {
         Ok(Target { account, share, names, account_in_host: of_host.is_some() })
     }
 
+    /// The account, where the path's first name tells it.
+    pub(crate) fn account_of_path(&self) -> Option<&str> {
+        (!self.account_in_host).then_some(&*self.account)
+    }
+
     /// The address of the account's service as the client named it, without a `/` at its end.
     pub(crate) fn endpoint(&self, scheme: &str, host: &str) -> String {
         match self.account_in_host {

@@ -22,7 +22,7 @@ use secure::{is_hmac_sha256, sha256};
 use server::admin::AuditProof;
 
 use crate::cors::Rule;
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::operations::Operation;
 use crate::query::Query;
 use crate::target::{Dots, Target};
@@ -147,7 +147,7 @@ impl Proven {
     }
 }
 
-/// Finds out who asks. A header counts before a signature in the URL.
+/// Finds out who asks. A header counts before a signature in the URL. Who is refused is told which account the request names: it may mean none.
 pub(crate) fn prove(
     parts: &Parts,
     query: &Query,
@@ -155,6 +155,17 @@ pub(crate) fn prove(
     way: Way,
     known: &impl Known,
 ) -> Result<Proven, Failure> {
+    proved(parts, query, target, way, known).map_err(|failure| match target.account_of_path() {
+        Some(account) if failure.code == Code::AuthenticationFailed => {
+            let named = if account.is_empty() { "it names none".to_owned() } else { format!("here {account:?}") };
+            let hint = format!("The account is the first name of the path, as in /ACCOUNT/SHARE/FILE: {named}.");
+            Failure { message: format!("{} {hint}", failure.message), ..failure }
+        }
+        _ => failure,
+    })
+}
+
+fn proved(parts: &Parts, query: &Query, target: &Target, way: Way, known: &impl Known) -> Result<Proven, Failure> {
     let account = target.account.clone();
     if !parts.headers.contains_key(AUTHORIZATION) && query.get("sig").is_some() {
         let Verified { rights, overrides, evidence } = sas::verify(query, target, way, known)?;
@@ -196,4 +207,38 @@ fn signed_with(keys: Option<&Keys>, text: &str, signature: &str) -> Option<&'sta
     let keys = keys.unwrap_or(&nobodys);
     let (is_first, is_second) = (is_of(&keys.key1) & is_there, is_of(&keys.key2) & is_there);
     if is_first { Some("key1") } else { is_second.then_some("key2") }
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::Request;
+
+    use super::*;
+
+    struct Nobody;
+
+    impl Known for Nobody {
+        fn keys(&self, _: &str) -> Option<Keys> {
+            None
+        }
+
+        fn policy(&self, _: &str, _: &str, _: &str) -> Option<Policy> {
+            None
+        }
+    }
+
+    #[test]
+    fn who_is_refused_is_told_which_account_the_request_names() {
+        let message = |host: &str, path: &str| {
+            let parts = Request::get(path).body(()).unwrap().into_parts().0;
+            let target = Target::parse(host, path, Dots::LeftOut).unwrap();
+            let way = Way { peer: [127, 0, 0, 1].into(), is_secure: false, at: Timestamp::UNIX_EPOCH };
+            let query = Query::parse("").unwrap();
+            prove(&parts, &query, &target, way, &Nobody).map(drop).unwrap_err().message
+        };
+        let hint = "the first name of the path, as in /ACCOUNT/SHARE/FILE: ";
+        assert!(message("127.0.0.1", "/share/hello.txt").ends_with(&format!("{hint}here \"share\".")));
+        assert!(message("127.0.0.1", "/").ends_with(&format!("{hint}it names none.")));
+        assert!(!message("local.file.core.localhost", "/share/hello.txt").contains("first name"));
+    }
 }
