@@ -199,7 +199,9 @@ fn a_wrong_file_starts_nothing_and_is_found_before() {
         assert_eq!(output.status.code(), Some(2), "{complaint}");
         assert!(complaint.contains(&format!("error: {name}: ")) && complaint.contains(value), "{complaint}");
     }
+    assert!(place.refused(&["serve", "--rest-tls"], 2).contains("--rest-tls means nothing without --rest\n"));
     for (text, part) in [
+        ("rest-tls = true\n", "means nothing without rest\n"),
         ("advertise-only = true\n", "means nothing without advertise"),
         ("otlp-every = 5\n", "without otlp"),
         ("rest = \"0.0.0.0:1\"\n", "in the clear"),

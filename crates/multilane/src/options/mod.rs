@@ -121,8 +121,17 @@ fn check(options: &[ServeOption]) -> Result<(), Error> {
     let value = |name| options.iter().find(|option| option.name == name).and_then(|option| option.value.as_deref());
     let wants = |name: &str, other: &str| {
         let of = options.iter().find(|option| option.name == name).and_then(|option| option.from.as_deref());
-        let what = format!("{name} ({}) means nothing without {other}", of.unwrap_or_default());
-        Err(Error::argument(what, format!("say {other}, too, or leave {name} out")))
+        let (what, remedy) = match of.unwrap_or_default() {
+            "command line" => (
+                format!("--{name} means nothing without --{other}"),
+                format!("say --{other}, too, or leave --{name} out"),
+            ),
+            from => (
+                format!("{name} ({from}) means nothing without {other}"),
+                format!("say {other}, too, or leave {name} out"),
+            ),
+        };
+        Err(Error::argument(what, remedy))
     };
     if value("advertise-only") == Some("true") && !is_named(options, "advertise") {
         return wants("advertise-only", "advertise");
