@@ -169,7 +169,7 @@ fn session_table(sessions: &[Session]) -> String {
             session.dialect.clone(),
             session.signing.clone(),
             session.cipher.clone().unwrap_or_default(),
-            session.peer.clone(),
+            from(&session.peer).to_owned(),
             session.opens.to_string(),
             span(session.connected_seconds),
             span(session.idle_seconds),
@@ -177,7 +177,7 @@ fn session_table(sessions: &[Session]) -> String {
         for channel in &session.channels {
             channels.row([
                 session.id.to_string(),
-                channel.peer.clone(),
+                from(&channel.peer).to_owned(),
                 channel.local.clone(),
                 channel.shard.to_string(),
                 channel.signing.clone(),
@@ -191,6 +191,11 @@ fn session_table(sessions: &[Session]) -> String {
         }
     }
     if sessions.is_empty() { table.text() } else { format!("{}\n{}", table.text(), channels.text()) }
+}
+
+/// Where a connection comes from. That of the server's own REST interface has no port, and no other connection is without one.
+fn from(peer: &str) -> &str {
+    if peer.ends_with(":0") { "REST" } else { peer }
 }
 
 pub(crate) fn interface_table(interfaces: &[Interface]) -> String {
@@ -210,7 +215,7 @@ fn file_table(files: &[ShownFile]) -> String {
             file.id.to_string(),
             file.session.to_string(),
             file.user.clone(),
-            peer.clone().unwrap_or_default(),
+            peer.as_deref().map(from).unwrap_or_default().to_owned(),
             file.share.clone(),
             format!("\\{}", file.path),
             rights(file.access),
@@ -262,6 +267,12 @@ mod tests {
         }
         let shown = ShownFile { file, peer: Some("192.0.2.7:50000".to_owned()) };
         assert!(file_table(&[shown]).contains("192.0.2.7:50000"));
+    }
+
+    #[test]
+    fn a_connection_without_a_port_is_that_of_the_rest_interface() {
+        assert_eq!(["127.0.0.1:0", "[::1]:0"].map(from), ["REST", "REST"]);
+        assert_eq!(["127.0.0.1:50000", "[::1]:10"].map(from), ["127.0.0.1:50000", "[::1]:10"]);
     }
 
     #[test]
