@@ -10,8 +10,8 @@ use client::{Access, Disposition, File, FileAttributes, OpenOptions, Security, S
 use futures_util::{StreamExt, TryFutureExt, stream};
 use hyper::StatusCode;
 use hyper::header::{ACCEPT_RANGES, CONTENT_RANGE, CONTENT_TYPE};
-use tokio::sync::mpsc::{Sender, channel};
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::mpsc::{Sender, channel};
 use tokio::time::timeout;
 
 use super::described::{Described, changed};
