@@ -35,15 +35,16 @@ fn is_place(bytes: &[u8]) -> bool {
 /// A file that stays open for its parts, so many at once.
 #[derive(Clone)]
 pub(crate) struct KeptOpen {
-    /// Closed once it is no longer kept open.
+    /// One for each part at a time; closed once it is no longer kept open.
     turns: Arc<Semaphore>,
+    count: u32,
     /// Bytes of its parts that were taken.
     taken: Arc<AtomicU64>,
 }
 
 impl KeptOpen {
-    pub(crate) fn for_parts(count: usize) -> Self {
-        KeptOpen { turns: Arc::new(Semaphore::new(count)), taken: Arc::default() }
+    pub(crate) fn for_parts(count: u32) -> Self {
+        KeptOpen { turns: Arc::new(Semaphore::new(count as usize)), count, taken: Arc::default() }
     }
 
     /// Waits for something as long as parts are taken; `None` where for so long hardly anything was.
@@ -59,9 +60,9 @@ impl KeptOpen {
         }
     }
 
-    /// Waits until none of so many parts is to be sent any more, or hardly anything of them is taken: then they are not sent.
-    pub(crate) async fn end(self, count: usize, within: Duration) {
-        if self.while_taken(within, self.turns.acquire_many(count as u32)).await.is_none() {
+    /// Waits until no part is to be sent any more, or hardly anything of them is taken: then they are not sent.
+    pub(crate) async fn end(self, within: Duration) {
+        if self.while_taken(within, self.turns.acquire_many(self.count)).await.is_none() {
             self.abandon();
         }
     }
@@ -291,7 +292,7 @@ mod tests {
             });
             assert_eq!(open.while_taken(within, open.turns.acquire()).await.is_some(), is_kept, "{each}");
             let ended = tokio::time::Instant::now();
-            open.clone().end(1, within).await;
+            open.clone().end(within).await;
             assert!(ended.elapsed() <= within, "{each}");
             assert_eq!(open.turns.is_closed(), !is_kept, "{each}");
             taking.abort();

@@ -36,7 +36,7 @@ const PIECE_BYTES: u64 = 1 << 20;
 const READS_AT_ONCE: usize = 2;
 const PIECES_AHEAD: usize = 2;
 /// Parts of a file that are on their way to who takes them, beside those.
-const PARTS_AHEAD: usize = 4;
+const PARTS_AHEAD: u32 = 4;
 /// How long who takes a file may take nothing of it: its open keeps others from the file.
 const TAKEN_WITHIN: Duration = Duration::from_secs(30);
 /// How long a range that is wanted whole waits for room.
@@ -425,7 +425,7 @@ async fn send(file: File, range: Range<u64>, to: Sender<Piece>, is_secure: bool)
     }
     drop((pieces, to));
     // What is sent from where it is is the file's as long as that is open.
-    open.end(PARTS_AHEAD, TAKEN_WITHIN).await;
+    open.end(TAKEN_WITHIN).await;
     // The open goes with its session where even that is not to be had.
     if let Err(error) = file.close().await {
         tracing::debug!(%error, "a file that was read for the REST interface could not be closed");
