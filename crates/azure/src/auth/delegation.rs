@@ -11,7 +11,7 @@ use secure::{hmac_sha256, is_hmac_sha256};
 
 use super::rights::Permissions;
 use super::sas::time;
-use super::{Known, Way, nobodys};
+use super::{Known, NOBODYS, Way};
 use crate::failure::Failure;
 use crate::query::Query;
 
@@ -64,7 +64,7 @@ impl Delegation {
             let key = self.key(keys);
             texts.iter().fold(false, |is_signed, text| is_signed | is_hmac_sha256(&key, text.as_bytes(), &signature))
         };
-        let is_signed = is_signed(keys.as_ref().unwrap_or(&nobodys())) & keys.is_some();
+        let is_signed = is_signed(keys.as_ref().unwrap_or(&NOBODYS)) & keys.is_some();
         if query.get("sks") != Some(SERVICE) || !is_signed {
             return Err(Failure::unauthenticated("the signature is not one of the user delegation key that it names"));
         }

@@ -11,6 +11,7 @@ mod shared_key;
 mod source;
 
 use std::net::IpAddr;
+use std::sync::LazyLock;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -193,20 +194,20 @@ pub(crate) fn read_signature(path: &str, query: &str, second: i64) -> Option<()>
 }
 
 /// Keys that nobody has: what is signed for an account that does not exist is looked at with them, as long as with others.
-fn nobodys() -> Keys {
+static NOBODYS: LazyLock<Keys> = LazyLock::new(|| {
     let key = || BASE64_STANDARD.encode([0; 64]);
     Keys { key1: key(), key2: key() }
-}
+});
 
-/// Which key of the account signed this text. An account that does not exist has none, which nobody can tell from a wrong key.
-fn signed_with(keys: Option<&Keys>, text: &str, signature: &str) -> Option<&'static str> {
+/// Which key of the account signed this text; who is refused is told the text. An account that does not exist has none, which nobody can tell from a wrong key.
+fn signed_with(keys: Option<&Keys>, text: &str, signature: &str) -> Result<&'static str, Failure> {
     let signature = BASE64_STANDARD.decode(signature).unwrap_or_default();
     let is_of =
         |key: &String| BASE64_STANDARD.decode(key).is_ok_and(|key| is_hmac_sha256(&key, text.as_bytes(), &signature));
-    let (nobodys, is_there) = (nobodys(), keys.is_some());
-    let keys = keys.unwrap_or(&nobodys);
+    let (keys, is_there) = (keys.unwrap_or(&NOBODYS), keys.is_some());
     let (is_first, is_second) = (is_of(&keys.key1) & is_there, is_of(&keys.key2) & is_there);
-    if is_first { Some("key1") } else { is_second.then_some("key2") }
+    let key = if is_first { Some("key1") } else { is_second.then_some("key2") };
+    key.ok_or_else(|| Failure::unauthenticated(format!("the signature is not that of the string {text:?}")))
 }
 
 #[cfg(test)]

@@ -65,9 +65,7 @@ pub(super) fn verify(query: &Query, target: &Target, way: Way, known: &impl Know
         return Ok(Verified { rights, overrides: signed.overrides(), evidence });
     }
     let text = signed.text()?;
-    let key = signed_with(known.keys(&target.account).as_ref(), &text, signed.value("sig"));
-    let key =
-        key.ok_or_else(|| Failure::unauthenticated(format!("the signature is not that of the string {text:?}")))?;
+    let key = signed_with(known.keys(&target.account).as_ref(), &text, signed.value("sig"))?;
     let (proof, requester) = (AuditProof::SharedAccess, target.account.clone());
     let evidence = Evidence { proof, requester, token: signed.told(key) };
     Ok(Verified { rights: signed.rights(way, policy)?, overrides: signed.overrides(), evidence })

@@ -47,9 +47,7 @@ pub(super) fn verify(
         .ok_or_else(|| Failure::unauthenticated("its Authorization header is not SharedKey ACCOUNT:SIGNATURE"))?;
     let text = string_to_sign(parts, query, account);
     // An account that does not exist is told from a wrong key by nobody.
-    let key = signed_with(keys, &text, signature).filter(|_| named == account);
-    let key =
-        key.ok_or_else(|| Failure::unauthenticated(format!("the signature is not that of the string {text:?}")))?;
+    let key = signed_with(keys.filter(|_| named == account), &text, signature)?;
     if !is_recent(parts, now) {
         return Err(Failure::unauthenticated("the date in x-ms-date, or Date, is missing or more than 15 minutes off"));
     }
