@@ -1,6 +1,7 @@
 //! What goes on beside the requests of a session: dead channels are found, more channels are opened when there is enough to do, and
 //! closed when there is nothing to do (MS-SMB2 3.2.5.14.11, 3.2.6).
 
+use std::mem;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -33,6 +34,29 @@ const IDLE_MAX: Duration = Duration::from_secs(10);
 const ASK_EVERY: Duration = Duration::from_secs(600);
 /// Paths that are missing are tried again after so long.
 const RETRY_EVERY: Duration = Duration::from_secs(3);
+
+/// What was learnt of the interfaces ahead is good for so long.
+const AHEAD_MAX: Duration = Duration::from_secs(30);
+
+/// Asks a new session's server for its interfaces: once there is much to do, the question would wait behind all of it.
+pub(crate) fn learn_ahead(shared: &Arc<Shared>) {
+    if !shared.may_have_more() || shared.paths.lock().asked.is_some() {
+        return;
+    }
+    let shared = Arc::clone(shared);
+    tokio::spawn(async move {
+        match shared.learn_paths().await {
+            Ok(()) => {
+                shared.paths.lock().is_ahead = true;
+                shared.call.notify_one();
+            }
+            Err(error) => {
+                tracing::debug!(%error, "the server does not tell of its interfaces");
+                shared.paths.lock().asked = None;
+            }
+        }
+    });
+}
 
 /// Looks after a session's channels until it is gone.
 pub(crate) async fn keep(weak: Weak<Shared>) {
@@ -152,19 +176,16 @@ impl Shared {
         if !self.may_have_more() {
             return Ok(());
         }
-        {
+        let is_known = {
             let mut paths = self.paths.lock();
-            paths.asked = Some(Instant::now());
-            paths.tried = paths.asked;
+            paths.tried = Some(Instant::now());
             paths.limit = None;
+            mem::take(&mut paths.is_ahead) && paths.asked.is_some_and(|asked| asked.elapsed() < AHEAD_MAX)
+        };
+        if !is_known {
+            self.learn_paths().await?;
         }
-        let remote = ioctl::interfaces(self).await?;
-        let found = pairs(&self.network.interfaces(), &remote, &self.settings);
-        {
-            let mut paths = self.paths.lock();
-            paths.wanted = paths.wanted.max(found.iter().map(|pair| pair.connections).sum());
-            paths.pairs.clone_from(&found);
-        }
+        let found = self.paths.lock().pairs.clone();
         let Some(identity) = self.state.lock().identity.clone() else { return Ok(()) };
         for wave in self.missing(&found) {
             let opened = join_all(wave.iter().map(|(from, to)| self.add(*from, *to, &identity))).await;
@@ -173,6 +194,17 @@ impl Shared {
                 return Err(refusal);
             }
         }
+        Ok(())
+    }
+
+    /// Asks the server for its interfaces, and pairs them with this machine's.
+    async fn learn_paths(self: &Arc<Self>) -> Result<(), Error> {
+        self.paths.lock().asked = Some(Instant::now());
+        let remote = ioctl::interfaces(self).await?;
+        let found = pairs(&self.network.interfaces(), &remote, &self.settings);
+        let mut paths = self.paths.lock();
+        paths.wanted = paths.wanted.max(found.iter().map(|pair| pair.connections).sum());
+        paths.pairs = found;
         Ok(())
     }
 

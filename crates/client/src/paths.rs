@@ -10,6 +10,8 @@ pub(crate) struct Paths {
     pub(crate) pairs: Vec<Pair>,
     pub(crate) asked: Option<Instant>,
     pub(crate) tried: Option<Instant>,
+    /// The pairs were learnt before they were needed, and have not been used.
+    pub(crate) is_ahead: bool,
     /// The server takes no more channels than so many.
     pub(crate) limit: Option<usize>,
     /// The most channels that the interfaces have suggested: those that are down now come back.

@@ -78,7 +78,9 @@ impl Session {
 
     /// Connects to a share.
     pub async fn tree(&self, share: &str) -> Result<Tree, Error> {
-        Tree::connect(&self.shared, share).await
+        let tree = Tree::connect(&self.shared, share).await?;
+        keeper::learn_ahead(&self.shared);
+        Ok(tree)
     }
 
     /// How it is doing.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use client::{Bytes, Disposition, File, Session, Settings, Tree};
 use futures_util::future::join_all;
 use server::admin::{Multichannel, Sealing};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::configuration::{making, server, session, simulate};
 use crate::line::Link;
@@ -110,4 +110,30 @@ fn what_stays_on_one_channel_goes_on_when_that_dies() {
         begun.elapsed()
     });
     assert!(took < Duration::from_secs(3), "{took:?}");
+}
+
+#[test]
+fn more_channels_are_open_before_what_the_first_was_given_has_gone() {
+    const BYTES_PER_SECOND: u64 = 2 << 20;
+    let took = simulate(async {
+        let links = Links::new(LINKS, 1, server(LINKS, Multichannel::On, Sealing::Enabled));
+        let session = session(&links, Settings::default()).await;
+        let tree = session.tree("ram").await.unwrap();
+        let file = Arc::new(tree.open("f", making(Disposition::Create)).await.unwrap());
+        (0..usize::from(LINKS)).for_each(|index| links.set(index, Link::Slow { bytes_per_second: BYTES_PER_SECOND }));
+        let (begun, data) = (Instant::now(), Bytes::from(vec![7; 1 << 20]));
+        let writes: Vec<_> = (0..16)
+            .map(|at| {
+                let (file, data) = (Arc::clone(&file), data.clone());
+                tokio::spawn(async move { file.write(at << 20, data).await })
+            })
+            .collect();
+        while session.connected().channels.len() < usize::from(LINKS) {
+            sleep(Duration::from_millis(10)).await;
+        }
+        let took = begun.elapsed();
+        join_all(writes).await.into_iter().for_each(|write| write.unwrap().unwrap());
+        took
+    });
+    assert!(took < Duration::from_secs(1), "{took:?}");
 }
