@@ -1,7 +1,7 @@
 //! Azure Files' REST interface ("File service REST API"): an account's shares, directories and files by HTTP, for its SDKs and tools.
 //!
 //! Whoever asks proves to be allowed that, by a key of the account ([`auth`]). Files are reached by an SMB session of the account on the same server
-//! ([`sessions`]): what SMB clients have open, locked and cached counts here, and the other way round. It runs on a thread of its own, never on a shard.
+//! ([`sessions`]): what SMB clients have open, locked and cached counts here, and the other way round. It runs on threads of its own, never on a shard.
 
 mod answer;
 mod auth;

@@ -6,12 +6,13 @@ mod places;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -27,8 +28,8 @@ use server::Connector;
 use server::admin::AuditOrigin;
 use tokio::io::AsyncRead;
 use tokio::net::TcpStream;
-use tokio::runtime::Builder;
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
@@ -54,6 +55,8 @@ use self::places::{Doing, Places, Stay, Watched};
 const HEAD_WITHIN: Duration = Duration::from_secs(30);
 /// Bytes of a head.
 const HEAD_BYTES: usize = 64 << 10;
+/// Threads that serve at most.
+const THREADS_MAX: usize = 4;
 /// The pause after a connection that could not be taken.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -97,15 +100,17 @@ impl Listening {
 /// The running interface. It ends when this is dropped.
 pub struct Rest {
     address: SocketAddr,
-    end: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    /// Nothing there waits for anything but sockets, so that it ends at once.
+    _runtime: Runtime,
 }
 
 impl Rest {
     /// Serves who connects. Fails where no thread can be had.
     pub fn start(listening: Listening, source: Source) -> io::Result<Self> {
         let Listening { socket, address } = listening;
-        let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
+        let mut threads = Builder::new_multi_thread();
+        threads.worker_threads(thread_count()).thread_name("rest").enable_io().enable_time();
+        let runtime = threads.build()?;
         let (catalog, operations) = (source.catalog.clone(), source.operations.clone());
         let management = Management::new(catalog, operations, source.archive, source.group);
         let at = source.smb.address();
@@ -121,16 +126,8 @@ impl Rest {
             places: Places::of_this_process(),
             asked: AtomicU64::new(1),
         };
-        let (end, ended) = oneshot::channel::<()>();
-        let thread = thread::Builder::new().name("rest".to_owned()).spawn(move || {
-            runtime.block_on(async {
-                tokio::select! {
-                    () = serve(socket, Arc::new(front)) => {}
-                    _ = ended => {}
-                }
-            });
-        })?;
-        Ok(Rest { address, end: Some(end), thread: Some(thread) })
+        runtime.spawn(serve(socket, Arc::new(front)));
+        Ok(Rest { address, _runtime: runtime })
     }
 
     /// Where it listens.
@@ -139,14 +136,9 @@ impl Rest {
     }
 }
 
-impl Drop for Rest {
-    fn drop(&mut self) {
-        drop(self.end.take());
-        if let Some(thread) = self.thread.take() {
-            // Nothing there waits for anything but sockets. One that panicked has ended, too.
-            let _ = thread.join();
-        }
-    }
+/// How many threads serve: one alone is busy with the downloads of one client, and many would keep the cores from SMB's clients.
+fn thread_count() -> usize {
+    thread::available_parallelism().map_or(1, NonZeroUsize::get).min(THREADS_MAX)
 }
 
 /// What all connections share.

@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes};
 use client::Fetching;
@@ -23,6 +23,9 @@ use tokio_rustls::server::TlsStream;
 pub(crate) const PART_BYTES_MAX: usize = 1 << 20;
 /// Bytes of parts that have to be taken within the time in which anything has to: a file is kept open for nobody who takes less.
 const TAKEN_LEAST: u64 = 64 << 10;
+
+/// How long what was in memory counts as being there. The kernel gives pages up that nobody uses, and not those of a moment ago.
+const IN_MEMORY_FOR: Duration = Duration::from_millis(10);
 
 /// What stands in the place of parts. It is known by where it lies.
 static PLACES: LazyLock<Bytes> = LazyLock::new(|| vec![0; PART_BYTES_MAX].into());
@@ -78,13 +81,15 @@ pub(crate) struct Part {
     file: FilePart,
     open: KeptOpen,
     held: OwnedSemaphorePermit,
+    /// Until then it counts as in memory. To look costs as much as to send some of it.
+    in_memory_until: Option<Instant>,
 }
 
 impl Part {
     /// Once there is one of the file's turns; `None` where it is no longer open, or the part is too long.
     pub(crate) async fn of(file: FilePart, open: &KeptOpen) -> Option<Part> {
         let held = Arc::clone(&open.turns).acquire_owned().await.ok().filter(|_| file.len() <= PART_BYTES_MAX)?;
-        Some(Part { file, open: open.clone(), held })
+        Some(Part { file, open: open.clone(), held, in_memory_until: None })
     }
 
     pub(crate) fn length(&self) -> usize {
@@ -201,10 +206,11 @@ impl Sending {
                 Some(Stage::File(part)) if part.open.turns.is_closed() => {
                     return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
                 }
-                Some(Stage::File(Part { file, held, .. })) if !file.is_in_memory() => {
-                    self.0 = Some(Stage::Fetching(Box::pin(file.read()), held));
-                }
                 Some(Stage::File(mut part)) => {
+                    if !part.is_in_memory() {
+                        self.0 = Some(Stage::Fetching(Box::pin(part.file.read()), part.held));
+                        continue;
+                    }
                     let sent = part.poll_send(context, stream, most);
                     match sent {
                         // Nobody is to take what was never in the file for what is.
@@ -238,6 +244,14 @@ impl Sending {
 }
 
 impl Part {
+    fn is_in_memory(&mut self) -> bool {
+        let now = Instant::now();
+        if self.in_memory_until.is_none_or(|until| now >= until) {
+            self.in_memory_until = self.file.is_in_memory().then(|| now + IN_MEMORY_FOR);
+        }
+        self.in_memory_until.is_some()
+    }
+
     fn poll_send(
         &mut self,
         context: &mut Context<'_>,
