@@ -24,7 +24,7 @@ RATE_MBIT = int(os.environ.get("MULTILANE_LINK_MBIT", "250"))
 FLOW_MBIT = int(os.environ.get("MULTILANE_FLOW_MBIT", "250"))
 GAIN_MIN = 3.7
 # What a file takes over all links: so much that opening the channels takes little of it. Two must fit on the RAM disk.
-FILE_SECONDS = 4
+FILE_SECONDS = 6
 # The one that is on its way while links are cut: its copy, up to a second after the cut has settled, must not end before.
 CUT_FILE_SECONDS = 5
 SMALL_FILES = 2000

@@ -30,7 +30,8 @@ CEPH_OPEN, CEPH_CHANGE, REMOTE = 10.0, 2.0, 2.0
 REMOTE_LATENCY_MS, REMOTE_SECONDS = 2, 580
 # What nothing may fall below, once chance is allowed for; where there is more chance than this nothing can be told.
 NEVER_SLOWER, CHANCE_MAX = 0.97, 0.1
-# An open and a close of what is known make none of these; one in a hundred is what the server looks at by its clock.
+# An open and a close of what is known make none of these; one in a hundred is what the server looks at by its clock: more of an operation
+# where the machine has time for few of them, so that what is above is counted again.
 OF_AN_OPEN = ("statx", "getxattr", "fgetxattr", "lgetxattr", "openat", "openat2", "close")
 NONE_MAX = 0.01
 # Listing a known directory makes none of these either. Every ten seconds all that it has is asked for anew.
@@ -102,7 +103,7 @@ class Suite:
                 with filled(server.share_path(share) / "listed", 100):
                     for load in loads:
                         with self.report.check(NAME, f"system calls: {share}, {load.name}"):
-                            self._calls_of(server, share, load)
+                            until_right(lambda load=load, share=share: self._calls_of(server, share, load))
                 with self.report.check(NAME, f"system calls: {share}, files that are opened once are not watched"):
                     self._watches_of_first_opens(server, share)
             self.report.server_is_well(f"{NAME}, calls", server)
@@ -118,7 +119,7 @@ class Suite:
         totals = [f"{sum(counted[way].values()):.2f}" for way in counted]
         is_met = made <= most
         self._row(share, f"{load.name}: system calls", *totals, "", "", f"none of {', '.join(calls)}" if calls else "", YES if is_met else NO)
-        expect(is_met, f"{load.name}: {made:.2f} calls of what is known, {most} at most are right: {told(counted['on'])}")
+        fail_with([] if is_met else [f"{load.name}: {made:.2f} calls of what is known, {most} at most are right: {told(counted['on'])}"])
 
     def _watches_of_first_opens(self, server, share):
         """Those of their folders are few."""

@@ -16,6 +16,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import time
 import urllib.parse
 
 from conformance import packages, rest_table, tree
@@ -29,6 +30,7 @@ FILES = 2_000
 # Beside the tree's: files of several ranges, on both sides of their ends.
 LARGE_BYTES = ((4 << 20) - 1, 4 << 20, (4 << 20) + 1, (33 << 20) + 7)
 COMMAND_SECONDS = 600
+AGE_SECONDS = 3600
 
 
 def run(kind, report, options):
@@ -113,7 +115,16 @@ def with_large_files(work):
     chance = random.Random(FILES)
     for length in LARGE_BYTES:
         (folder / f"large {length}").write_bytes(chance.randbytes(length))
+    age(folder)
     return folder
+
+
+def age(folder):
+    """Makes all files old: when the service's copy was written is told in whole seconds, so that a file made in that second would seem newer than its copy."""
+    old = time.time() - AGE_SECONDS
+    for path in folder.rglob("*"):
+        if path.is_file():
+            os.utime(path, (old, old))
 
 
 def same_device(work):
