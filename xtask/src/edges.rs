@@ -21,7 +21,7 @@ const ALLOWED: [(&str, &[&str]); 13] = [
     ("control", &["secure", "server", "store"]),
     ("insight", &["server"]),
     ("web", &["secure", "server", "control", "insight"]),
-    ("azure", &["client", "control", "insight", "secure", "server"]),
+    ("azure", &["client", "control", "insight", "netif", "secure", "server"]),
     (
         "multilane",
         &["azure", "wire", "secure", "store", "netif", "server", "client", "load", "control", "insight", "web"],

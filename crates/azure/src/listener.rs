@@ -24,6 +24,7 @@ use hyper::service::service_fn;
 use hyper::{Method, Request};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use jiff::Timestamp;
+use netif::Pacing;
 use server::Connector;
 use server::admin::AuditOrigin;
 use tokio::io::AsyncRead;
@@ -79,6 +80,7 @@ pub struct Source {
 /// An address that is listened on, with nobody there yet.
 pub struct Listening {
     socket: TcpListener,
+    pacing: Pacing,
     address: SocketAddr,
 }
 
@@ -88,7 +90,7 @@ impl Listening {
         let socket = TcpListener::bind(address)?;
         socket.set_nonblocking(true)?;
         let address = socket.local_addr()?;
-        Ok(Listening { socket, address })
+        Ok(Listening { pacing: Pacing::lift(&socket), socket, address })
     }
 
     /// Where.
@@ -107,7 +109,7 @@ pub struct Rest {
 impl Rest {
     /// Serves who connects. Fails where no thread can be had.
     pub fn start(listening: Listening, source: Source) -> io::Result<Self> {
-        let Listening { socket, address } = listening;
+        let Listening { socket, pacing, address } = listening;
         let mut threads = Builder::new_multi_thread();
         threads.worker_threads(thread_count()).thread_name("rest").enable_io().enable_time();
         let runtime = threads.build()?;
@@ -122,6 +124,7 @@ impl Rest {
             service,
             management,
             tls,
+            pacing,
             bodies: Bodies::default(),
             places: Places::of_this_process(),
             asked: AtomicU64::new(1),
@@ -146,6 +149,7 @@ struct Front {
     service: Arc<Service>,
     management: Management,
     tls: Option<TlsAcceptor>,
+    pacing: Pacing,
     bodies: Bodies,
     places: Places,
     asked: AtomicU64,
@@ -198,6 +202,7 @@ impl Connected {
 async fn attend(stream: TcpStream, peer: SocketAddr, front: Arc<Front>, stay: Arc<Stay>) {
     // Answers are whole: a small one need not wait for the next.
     let _ = stream.set_nodelay(true);
+    front.pacing.restore(&stream);
     let Some(tls) = &front.tls else {
         return talk(stream, Connected { peer, is_secure: false }, front, stay).await;
     };
