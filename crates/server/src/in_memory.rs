@@ -73,7 +73,7 @@ impl InMemory {
         let id = self.connections.get();
         self.connections.set(id + 1);
         let (peer, local, shard) = (peer.to_string(), local.to_string(), self.shared.placement.least());
-        let migrated = MigratedConnection::of_new(Origin { id, peer, local, shard });
+        let migrated = MigratedConnection::of_new(Origin { id, peer, local, is_inside: false, shard });
         let connection = Endpoint::new(migrated, Arc::clone(&self.shared), Rc::clone(&self.buffers), &self.turns);
         async move {
             // There is one shard, so that no connection moves to another.

@@ -27,6 +27,7 @@ use crate::resource::by_id::ById;
 use crate::resource::contained::contained;
 use crate::resource::turns::{Turn, Turns};
 use crate::state::audit::{AuditEnd, SessionEnd};
+use crate::state::configuration::{Settings, Signing};
 use crate::state::counters::{ChannelCounters, Client, happened};
 use crate::state::credits::CreditWindow;
 use crate::state::durable::Parting;
@@ -53,6 +54,7 @@ pub(crate) struct Connection {
     /// The client's address, where it has one.
     pub(crate) host: Option<IpAddr>,
     pub(crate) local: String,
+    is_inside: bool,
     pub(crate) shard: usize,
     pub(crate) accepted: Instant,
     pub(crate) server: Arc<Shared>,
@@ -111,6 +113,7 @@ impl Connection {
             caller: origin.peer.as_str().into(),
             peer: origin.peer,
             local: origin.local,
+            is_inside: origin.is_inside,
             shard: origin.shard,
             accepted: migrated.accepted,
             allowance: Allowance::new(
@@ -136,6 +139,11 @@ impl Connection {
             waker: Cell::new(None),
             moving: Cell::new(false),
         })
+    }
+
+    /// Whether what is sent here has to be signed. A signature is against who changes messages on their way, and inside the process there is none.
+    pub(crate) fn signing(&self, settings: &Settings) -> Signing {
+        if self.is_inside { Signing::Enabled } else { settings.signing }
     }
 
     /// Asks the connection to end.
@@ -242,7 +250,13 @@ impl Connection {
         };
         let shard = channel.facts.shard();
         Some(MigratedConnection {
-            origin: Origin { id: self.id, peer: self.peer.clone(), local: self.local.clone(), shard },
+            origin: Origin {
+                id: self.id,
+                peer: self.peer.clone(),
+                local: self.local.clone(),
+                is_inside: self.is_inside,
+                shard,
+            },
             accepted: self.accepted,
             window: self.window.replace(CreditWindow::new()),
             negotiation: self.negotiation.take(),

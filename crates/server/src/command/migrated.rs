@@ -54,5 +54,7 @@ pub(crate) struct Origin {
     pub(crate) id: u64,
     pub(crate) peer: String,
     pub(crate) local: String,
+    /// It never leaves this process, so that nobody is between its ends.
+    pub(crate) is_inside: bool,
     pub(crate) shard: usize,
 }

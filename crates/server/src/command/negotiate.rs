@@ -72,7 +72,7 @@ pub(crate) fn handle(context: &Context, message: &[u8]) -> Outcome {
         server_capabilities: capabilities(dialect, request.capabilities)
             | several_channels(channels, signing)
             | persistence(context.server().durables.keeps_records(), dialect, request.capabilities),
-        server_security_mode: security_mode(&configuration.settings),
+        server_security_mode: security_mode(connection.signing(&configuration.settings)),
         cipher: offered.as_ref().map_or_else(|| older_cipher(dialect, request.capabilities), |offered| offered.cipher),
         signing,
         ..Negotiation::default()
@@ -103,7 +103,7 @@ pub(crate) fn multi_protocol(connection: &Connection, frame: &[u8]) -> Result<Ve
         log_dialects(connection, newest);
         return Err(Disconnect("SMB1 without SMB2"));
     };
-    negotiation.server_security_mode = security_mode(&configuration.settings);
+    negotiation.server_security_mode = security_mode(connection.signing(&configuration.settings));
     let mut window = connection.window.borrow_mut();
     window.take(MessageId(0), 1).map_err(|_| Disconnect("SMB1 after SMB2"))?;
     let header = Header {
@@ -166,8 +166,8 @@ fn older_cipher(dialect: Dialect, client: Capabilities) -> Option<Cipher> {
     (older && client.contains(Capabilities::ENCRYPTION)).then_some(Cipher::Aes128Ccm)
 }
 
-fn security_mode(settings: &Settings) -> SecurityMode {
-    match settings.signing {
+fn security_mode(signing: Signing) -> SecurityMode {
+    match signing {
         Signing::Required => SecurityMode::SIGNING_ENABLED | SecurityMode::SIGNING_REQUIRED,
         Signing::Enabled => SecurityMode::SIGNING_ENABLED,
     }

@@ -373,7 +373,7 @@ impl Finished {
             keys,
             cipher: negotiation.cipher,
             user: self.user.into(),
-            signing_required: asked || settings.signing == Signing::Required,
+            signing_required: asked || context.connection.signing(settings) == Signing::Required,
             seal_required: settings.sealing == Sealing::Required,
             budgets,
             first_signed: context.in_flight.message_id.min(context.connection.window.borrow().first_unused()),

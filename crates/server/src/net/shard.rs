@@ -319,7 +319,8 @@ impl Dispatcher {
         let room = if total as u64 >= connections { Room::None } else { Room::Left };
         let id = self.next_connection.fetch_add(1, Ordering::Relaxed);
         let (peer, local) = (told(peer), told(local));
-        let origin = Origin { id, peer, local, shard: placement.least() };
+        let is_inside = matches!(stream, Line::Inside(_));
+        let origin = Origin { id, peer, local, is_inside, shard: placement.least() };
         let mut migrated = MigratedConnection::of_new(origin);
         let from = AddressPrefix::of(&migrated.origin.peer);
         migrated.stranger = self.server.strangers.enter(from, &migrated.mailbox, room);

@@ -442,3 +442,25 @@ async fn acknowledge_for_others() {
 fn wanted_file(name: &str, body: &mut Vec<u8>) {
     create(&utf16_bytes(name)).encode(body);
 }
+
+/// An ECHO in this session that nobody has signed, as a peer sends it.
+async fn unsigned_echo(peer: &mut Peer, session_id: SessionId) -> Status {
+    let header = Header { session_id, flags: Flags::NONE, ..peer.header(Command::ECHO) };
+    let mut message = header.to_bytes().to_vec();
+    EchoRequest.encode(&mut message);
+    peer.exchange(message).await.status()
+}
+
+#[tokio::test]
+async fn what_has_to_be_signed_need_not_be_inside_the_process_and_nobody_else_goes_there() {
+    let body = async {
+        let server = server(Signing::Required);
+        let mut inside = Peer::sign_in_as(&server, Terms { is_inside: true, ..Terms::default() }).await;
+        let mut outside = Peer::sign_in(&server).await;
+        let (within, own) = (inside.session_id, outside.session_id);
+        assert_eq!(unsigned_echo(&mut inside, within).await, Status::SUCCESS);
+        assert_eq!(unsigned_echo(&mut outside, own).await, Status::ACCESS_DENIED);
+        assert_eq!(unsigned_echo(&mut outside, within).await, Status::USER_SESSION_DELETED);
+    };
+    LocalSet::new().run_until(body).await;
+}

@@ -137,7 +137,13 @@ impl Peer {
 
     /// The same on a shard whose connections take `turns`.
     pub(crate) fn connect_on(server: &Arc<Shared>, turns: &Rc<Turns>, terms: Terms) -> Peer {
-        let origin = Origin { id: server.new_open_id().0, peer: terms.peer.into(), local: "local".into(), shard: 0 };
+        let origin = Origin {
+            id: server.new_open_id().0,
+            peer: terms.peer.into(),
+            local: "local".into(),
+            is_inside: terms.is_inside,
+            shard: 0,
+        };
         let mut migrated = MigratedConnection::of_new(origin);
         migrated.stranger = server.strangers.enter(AddressPrefix::of(terms.peer), &migrated.mailbox, Room::Left);
         let connection = Endpoint::new(migrated, Arc::clone(server), Rc::new(Buffers::default()), turns);

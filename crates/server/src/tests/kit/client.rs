@@ -44,6 +44,8 @@ pub(crate) struct Terms {
     pub(crate) previous_session: SessionId,
     /// The client's address and port, where no socket has them.
     pub(crate) peer: &'static str,
+    /// It is a part of the server's process.
+    pub(crate) is_inside: bool,
 }
 
 impl Default for Terms {
@@ -58,6 +60,7 @@ impl Default for Terms {
             password: PASSWORD,
             previous_session: SessionId(0),
             peer: "192.0.2.1:50000",
+            is_inside: false,
         }
     }
 }
