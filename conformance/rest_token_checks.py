@@ -59,7 +59,7 @@ class Credential:
 def main():
     service = ShareServiceClient(URL, credential={"account_name": ACCOUNT, "account_key": KEY})
     service.get_share_client(SHARE).create_directory("tokens").upload_file("old", b"old text")
-    for check in (files, others, managers, intent, delegation, audited, delegations_end):
+    for check in (files, others, managers, intent, delegation, audited, audited_sources, delegations_end):
         with lines.check(f"tokens: {check.__doc__}"):
             check()
 
@@ -171,10 +171,6 @@ def audited():
     by_account = generate_share_sas(ACCOUNT, SHARE, KEY, permission="rwd", expiry=now() + HOUR)
     by_principal = generate_share_sas(ACCOUNT, SHARE, permission="rwd", expiry=now() + HOUR, user_delegation_key=key_of("file-contributor"))
     key = {"account_name": ACCOUNT, "account_key": KEY}
-
-    def sum_of(sas):
-        return f"key1,SasSignature({hashlib.sha256(dict(urllib.parse.parse_qsl(sas))['sig'].encode()).hexdigest()})"
-
     token = Credential("file-contributor").get_token().token
     for name, credential, more, known in (
             ("key", key, {}, ("AccountKey", ACCOUNT, "key1")),
@@ -202,13 +198,53 @@ def audited():
     subprocess.run([PROGRAM, "share", "update", SHARE, "--audit", "none"], check=True, capture_output=True, timeout=30)
 
 
-def told_of(path, operation):
+def audited_sources():
+    """the audit log tells by which signature or token that was read which is copied, and that was moved which is renamed"""
+    subprocess.run([PROGRAM, "share", "update", SHARE, "--audit", "read,write"], check=True, capture_output=True, timeout=30)
+    key, path = {"account_name": ACCOUNT, "account_key": KEY}, "tokens/audited source"
+    by_key = ShareFileClient(URL, SHARE, path, credential=key)
+    by_key.upload_file(b"text")
+    copy = ShareFileClient(URL, SHARE, "tokens/audited copy", credential=key)
+    sas = generate_file_sas(ACCOUNT, SHARE, path.split("/"), KEY, permission="rw", expiry=now() + HOUR)
+    signed, token = f"{by_key.url}?{sas}", Credential("file-reader").get_token().token
+    by_sas = {"type": "SAS", "requester": ACCOUNT, "tokenHash": sum_of(sas)}
+    by_token = {"type": "OAuth", "requester": PRINCIPALS["file-reader"]["appId"], "tokenHash": hashlib.sha256(token.encode()).hexdigest()}
+    by = {"type": "AccountKey", "requester": ACCOUNT, "tokenHash": "key1"}
+    for what, source, ask in (
+            ("copied", None, lambda **more: copy.start_copy_from_url(by_key.url, **more)),
+            ("copied with a signature", by_sas, lambda **more: copy.start_copy_from_url(signed, **more)),
+            ("a range with a signature", by_sas, lambda **more: copy.upload_range_from_url(signed, 0, 4, 0, **more)),
+            ("a range with a token", by_token, lambda **more: copy.upload_range_from_url(by_key.url, 0, 4, 0, source_authorization=f"Bearer {token}", **more)),
+            ("renamed", by_sas, renamed(signed))):
+        answers = []
+        ask(raw_response_hook=lambda answer, answers=answers: answers.append(answer.http_response.headers["x-ms-request-id"]))
+        # What is renamed is closed by its new name.
+        for name in ("FileRenameInformation",) if what == "renamed" else ("FileOpen", "FileClose"):
+            one = told_of(path, name, answers[0])
+            expect(one["identity"] == (by | {"source": source} if source else by), f"{what}: {one['identity']}")
+    for one in (told_of("tokens/audited copy", name) for name in ("FileCreate", "FileOpen")):
+        expect(one["identity"] == by, one["identity"])
+    subprocess.run([PROGRAM, "share", "update", SHARE, "--audit", "none"], check=True, capture_output=True, timeout=30)
+
+
+def sum_of(sas):
+    return f"key1,SasSignature({hashlib.sha256(dict(urllib.parse.parse_qsl(sas))['sig'].encode()).hexdigest()})"
+
+
+def renamed(source):
+    """Asks, by key, for a rename of what this URL allows."""
+    new = ShareFileClient(URL, SHARE, "tokens/audited new name", credential={"account_name": ACCOUNT, "account_key": KEY})
+    return lambda **more: new._client.file.rename(rename_source=source, cls=lambda answer, _, headers: more["raw_response_hook"](answer))
+
+
+def told_of(path, operation, request=None):
     """The line of the audit log, which is written soon."""
     log, until = pathlib.Path(os.environ["MULTILANE_DATA"]) / "audit.log", time.monotonic() + AUDITED_SECONDS
     while time.monotonic() < until:
         lines = [json.loads(line) for line in log.read_text().splitlines()]
         found = [line for line in lines if line["properties"].get("filePath") == path.replace("/", "\\")
-                 and line["properties"].get("smbCommandMinor") == operation and line["statusCode"] == 0]
+                 and line["properties"].get("smbCommandMinor") == operation and line["statusCode"] == 0
+                 and request in (None, line.get("correlationId"))]
         if found:
             return found[-1]
         time.sleep(0.05)

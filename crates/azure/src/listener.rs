@@ -26,7 +26,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use jiff::Timestamp;
 use netif::Pacing;
 use server::Connector;
-use server::admin::AuditOrigin;
+use server::admin::{AuditOrigin, AuditSource};
 use tokio::io::AsyncRead;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
@@ -35,12 +35,12 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use crate::answer::{Answer, Broken, Piece, Piecewise, check_version, failed, finish, without_body};
-use crate::auth::{self, Evidence, Known, Permissions, Policy, Principal, Proven, Way};
+use crate::auth::{self, CopySource, Evidence, Known, Permissions, Policy, Principal, Proven, Way};
 use crate::cors;
 use crate::failure::{Code, Failure};
 use crate::inside::Inside;
 use crate::management::{self, Management};
-use crate::operations::{Ask, Files, Making, Operation, Service};
+use crate::operations::{Ask, AskedSource, Files, Making, Operation, Service};
 use crate::parts::{Outlet, Parts};
 use crate::query::Query;
 use crate::sessions::Sessions;
@@ -194,7 +194,8 @@ impl Connected {
     fn origin(self, by: &Proven, id: &str) -> AuditOrigin {
         let Evidence { proof, requester, token } = by.evidence().clone();
         let protocol = if self.is_secure { "HTTPS" } else { "HTTP" };
-        AuditOrigin { protocol, caller: self.peer.to_string().into(), proof, requester, token, request: id.to_owned() }
+        let (caller, request) = (self.peer.to_string().into(), id.to_owned());
+        AuditOrigin { protocol, caller, proof, requester, token, request, source: None }
     }
 }
 
@@ -328,7 +329,16 @@ impl Front {
         let host = parts.headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
         let endpoint = target.endpoint(connected.scheme(), host);
         let overrides = by.overrides().clone();
-        let origin = self.service.operations.note_origin(connected.origin(&by, id))?;
+        let origin = connected.origin(&by, id);
+        let source = match source {
+            Some(CopySource { target, evidence }) => {
+                let of_source = |Evidence { proof, requester, token }| AuditSource { proof, requester, token };
+                let origin = AuditOrigin { source: evidence.map(of_source), ..origin.clone() };
+                Some(AskedSource { target, origin: self.service.operations.note_origin(origin)? })
+            }
+            None => None,
+        };
+        let origin = self.service.operations.note_origin(origin)?;
         let ask = Ask {
             by,
             operation,

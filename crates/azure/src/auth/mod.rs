@@ -34,7 +34,7 @@ pub(crate) use self::rights::Permissions;
 use self::rights::Rights;
 use self::sas::Verified;
 pub(crate) use self::sas::{Overrides, signature, time};
-pub(crate) use self::source::source;
+pub(crate) use self::source::{Source as CopySource, source};
 
 /// What proofs are looked at against.
 pub(crate) trait Known {
@@ -97,6 +97,11 @@ pub(crate) struct Evidence {
 }
 
 impl Evidence {
+    /// By a token of a service principal.
+    fn of_token(principal: &Principal, token: &str) -> Self {
+        Evidence { proof: AuditProof::Token, requester: principal.id.clone(), token: Evidence::sum(token) }
+    }
+
     /// A sum of a signature or a token.
     fn sum(secret: &str) -> String {
         sha256(secret.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
@@ -177,8 +182,7 @@ fn proved(parts: &Parts, query: &Query, target: &Target, way: Way, known: &impl 
         let principal = bearer::verify(token, &account, way, known)?;
         known.keys(&account).ok_or_else(|| Failure::unauthenticated("there is no such account"))?;
         let rights = Rights::Principal(principal.permissions);
-        let evidence =
-            Evidence { proof: AuditProof::Token, requester: principal.id.clone(), token: Evidence::sum(token) };
+        let evidence = Evidence::of_token(&principal, token);
         return Ok(Proven { account, rights, overrides, principal: Some(principal.id), evidence });
     }
     let key = shared_key::verify(parts, query, &account, known.keys(&account).as_ref(), way.at)?;

@@ -4,7 +4,7 @@ use hyper::Uri;
 use hyper::header::HeaderMap;
 
 use super::rights::Rights;
-use super::{Known, Proven, Way, bearer, sas};
+use super::{Evidence, Known, Proven, Way, bearer, sas};
 use crate::failure::{Code, Failure};
 use crate::operations::Operation;
 use crate::query::Query;
@@ -15,6 +15,14 @@ const COPIED: &str = "x-ms-copy-source";
 /// The token of who may read a source whose URL has no signature.
 const SHOWN: &str = "x-ms-copy-source-authorization";
 
+/// What is copied, or renamed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Source {
+    pub(crate) target: Target,
+    /// What proves that it may be, where that is not what proves the request.
+    pub(crate) evidence: Option<Evidence>,
+}
+
 /// The source that a request names in a header, where its operation has one. Its URL may have a signature of its own; without one, what proved the
 /// request has to allow it, or, where a range is taken, a token that is shown for it.
 pub(crate) fn source(
@@ -23,7 +31,7 @@ pub(crate) fn source(
     (target, headers): (&Target, &HeaderMap),
     way: Way,
     known: &impl Known,
-) -> Result<Option<Target>, Failure> {
+) -> Result<Option<Source>, Failure> {
     let (header, needed) = match operation {
         // What is renamed is no longer where it was.
         Operation::RenameFile | Operation::RenameDirectory => (RENAMED, operation),
@@ -39,20 +47,26 @@ pub(crate) fn source(
     if source.share.is_none() || source.names.is_empty() {
         return Err(wrong());
     }
-    let rights = match query.get("sig") {
-        Some(_) => sas::verify(&query, &source, way, known)?.rights,
-        None if operation == Operation::PutRangeFromUrl => shown(headers, &source.account, way, known)?,
-        None if covers(proven.rights, target, &source) => proven.rights,
+    let (rights, evidence) = match query.get("sig") {
+        Some(_) => {
+            let verified = sas::verify(&query, &source, way, known)?;
+            (verified.rights, Some(verified.evidence))
+        }
+        None if operation == Operation::PutRangeFromUrl => {
+            let (rights, evidence) = shown(headers, &source.account, way, known)?;
+            (rights, Some(evidence))
+        }
+        None if covers(proven.rights, target, &source) => (proven.rights, None),
         None => {
             return Err(Failure::new(Code::AuthorizationFailure, "This request is not authorized to read its source."));
         }
     };
     rights.allow(needed)?;
-    Ok(Some(source))
+    Ok(Some(Source { target: source, evidence }))
 }
 
 /// What the token allows that a request shows for its source alone: a range is taken from a place by who may read there, whoever asks.
-fn shown(headers: &HeaderMap, account: &str, way: Way, known: &impl Known) -> Result<Rights, Failure> {
+fn shown(headers: &HeaderMap, account: &str, way: Way, known: &impl Known) -> Result<(Rights, Evidence), Failure> {
     let nothing = || {
         let message = format!("The source's URL has no signature, and {SHOWN} no token.");
         Failure::source(Code::NoAuthenticationInformation, message)
@@ -60,7 +74,8 @@ fn shown(headers: &HeaderMap, account: &str, way: Way, known: &impl Known) -> Re
     let token = bearer::token(headers, SHOWN).ok_or_else(nothing)?;
     let verified = bearer::verify(token, account, way, known);
     let principal = verified.map_err(|failure| Failure::source(failure.code, failure.message))?;
-    Ok(Rights::Principal(principal.permissions))
+    let evidence = Evidence::of_token(&principal, token);
+    Ok((Rights::Principal(principal.permissions), evidence))
 }
 
 /// Whether rights that hold for what a request names hold for its source.
@@ -76,6 +91,7 @@ fn covers(rights: Rights, target: &Target, source: &Target) -> bool {
 #[cfg(test)]
 mod tests {
     use control::Keys;
+    use server::admin::AuditProof;
 
     use super::super::rights::{Levels, Permissions};
     use super::super::{Policy, Principal};
@@ -103,7 +119,7 @@ mod tests {
         }
     }
 
-    fn asked(rights: Rights, operation: Operation, header: &'static str, url: &str) -> Result<Option<Target>, Code> {
+    fn asked(rights: Rights, operation: Operation, header: &'static str, url: &str) -> Result<Option<Source>, Code> {
         let target = Target::parse("h", "/work/docs/new", Dots::LeftOut).unwrap();
         let proven = Proven { rights, ..Proven::by_key("work") };
         let way = Way { peer: [127, 0, 0, 1].into(), is_secure: false, at: "2026-11-30T05:00:00Z".parse().unwrap() };
@@ -144,12 +160,13 @@ mod tests {
             let way = Way { peer: [127, 0, 0, 1].into(), is_secure: true, at: "2026-11-30T05:00:00Z".parse().unwrap() };
             let headers = headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
             source(&proven, Operation::PutRangeFromUrl, (&target, &headers), way, &Accounts)
-                .map(|source| source.is_some())
+                .map(|source| source.unwrap().evidence.unwrap())
                 .map_err(|failure| (failure.code, failure.of_source))
         };
         let refused = |code| Err((Code::CannotVerifyCopySource, Some(code)));
         assert_eq!(taken(&[(COPIED, here)]), refused(Code::NoAuthenticationInformation), "a key is none for it");
-        assert_eq!(taken(&[(COPIED, here), (SHOWN, "Bearer reads")]), Ok(true));
+        let evidence = Evidence { proof: AuditProof::Token, requester: "reads".into(), token: Evidence::sum("reads") };
+        assert_eq!(taken(&[(COPIED, here), (SHOWN, "Bearer reads")]), Ok(evidence));
         assert_eq!(taken(&[(COPIED, here), (SHOWN, "Bearer x")]), refused(Code::InvalidAuthenticationInfo));
         assert_eq!(taken(&[(COPIED, here), (SHOWN, "reads")]), refused(Code::NoAuthenticationInformation));
         let manages = Err((Code::AuthorizationPermissionMismatch, None));
@@ -157,11 +174,35 @@ mod tests {
     }
 
     #[test]
+    fn a_source_with_a_signature_of_its_own_is_told_of_that() {
+        let here = "http://h/work/docs/old";
+        let given = "sv=2026-10-06&sr=f&sp=rw&se=2027-01-01";
+        let target = Target::parse("h", "/work/docs/old", Dots::LeftOut).unwrap();
+        let signature = sas::signature(&Query::parse(given).unwrap(), &target, "").unwrap();
+        let escaped = signature.replace('+', "%2B").replace('/', "%2F").replace('=', "%3D");
+        let signed = format!("{here}?{given}&sig={escaped}");
+        let evidence = Evidence {
+            proof: AuditProof::SharedAccess,
+            requester: "work".into(),
+            token: format!("key1,SasSignature({})", Evidence::sum(&signature)),
+        };
+        for (operation, header) in
+            [(Operation::CopyFile, COPIED), (Operation::PutRangeFromUrl, COPIED), (Operation::RenameFile, RENAMED)]
+        {
+            let told = |url: &str| asked(Rights::Key, operation, header, url).map(|source| source.unwrap().evidence);
+            assert_eq!(told(&signed), Ok(Some(evidence.clone())), "{operation:?}");
+            if operation != Operation::PutRangeFromUrl {
+                assert_eq!(told(here), Ok(None), "{operation:?}: it is what proves the request");
+            }
+        }
+    }
+
+    #[test]
     fn what_is_renamed_needs_to_be_written_where_it_was() {
         let renamed =
             |letters, url| asked(Rights::Share(Permissions::of_letters(letters)), Operation::RenameFile, RENAMED, url);
         let source = Target::parse("h", "/work/docs/a%20b", Dots::LeftOut).unwrap();
-        assert_eq!(renamed("w", "http://h/work/docs/a%20b"), Ok(Some(source)));
+        assert_eq!(renamed("w", "http://h/work/docs/a%20b"), Ok(Some(Source { target: source, evidence: None })));
         assert_eq!(renamed("r", "http://h/work/docs/a"), Err(Code::AuthorizationPermissionMismatch));
         assert_eq!(renamed("w", "http://h/work/docs"), Err(Code::InvalidHeaderValue));
         assert_eq!(renamed("w", "nowhere"), Err(Code::InvalidHeaderValue));

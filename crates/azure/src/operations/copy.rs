@@ -14,6 +14,7 @@ use super::smb_properties::SmbProperties;
 use super::{Ask, Service, checksum, guid, lease};
 use crate::answer::{Answer, http_date, set};
 use crate::failure::{Code, Failure};
+use crate::target::Target;
 
 const SOURCE: &str = "x-ms-copy-source";
 /// Ranges of a file that are looked for at a time.
@@ -23,15 +24,16 @@ const URL_BYTES_MAX: usize = 2 << 10;
 
 /// The file that is copied from, which has to be one of the same account.
 async fn source(service: &Service, ask: &Ask) -> Result<Place, Failure> {
-    let from = ask.source.as_ref().filter(|from| from.account == ask.target.account && !from.names.is_empty());
+    let is_here = |from: &Target| from.account == ask.target.account && !from.names.is_empty();
+    let from = ask.source.as_ref().filter(|from| is_here(&from.target));
     let elsewhere = || {
         let message = "The source is not a file of this account. This server copies within an account, and fetches nothing from elsewhere.";
         Failure::new(Code::CannotVerifyCopySource, message)
     };
     let from = from.ok_or_else(elsewhere)?;
-    let name = from.share.as_deref().unwrap_or_default();
+    let name = from.target.share.as_deref().unwrap_or_default();
     let record = service.share_named(ask, name)?;
-    service.place_in(ask, &record, from).await
+    service.place_in((ask, &from.origin), &record, &from.target).await
 }
 
 /// Copy File.

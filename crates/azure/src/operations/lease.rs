@@ -9,7 +9,7 @@ use std::sync::Arc;
 use client::{Access, File, OnDiskId, OpenOptions, Sharing, Status};
 use hyper::StatusCode;
 use secure::random;
-use server::admin::AuditSpeaker;
+use server::admin::{AuditSpeaker, NotedOrigin};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use super::opening::{Place, of_file};
@@ -142,19 +142,19 @@ pub(super) fn tell(service: &Service, place: &Place, id: Option<OnDiskId>, answe
 
 /// The open of the file's lease, where it is leased to who asks. Fails where it is leased to somebody else, or not and a lease is named.
 pub(super) async fn of_change(service: &Service, ask: &Ask, place: &Place) -> Result<Option<Leased>, Failure> {
-    by_header(service, ask, ID, place).await
+    by_header(service, (ask, &ask.origin), ID, place).await
 }
 
-/// The same for what a header of that name says of a file.
+/// The same for what a header of that name says of a file, on behalf of this origin.
 pub(super) async fn by_header(
     service: &Service,
-    ask: &Ask,
+    (ask, origin): (&Ask, &NotedOrigin),
     name: &str,
     place: &Place,
 ) -> Result<Option<Leased>, Failure> {
     let Some((file, turns)) = named(service, ask.header(name), place).await? else { return Ok(None) };
     let turn = turns.turn.lock_owned().await;
-    turns.speaker.speaks_for(&ask.origin.speaker());
+    turns.speaker.speaks_for(&origin.speaker());
     Ok(Some(Leased { file, _turn: turn }))
 }
 

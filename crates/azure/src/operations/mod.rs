@@ -87,13 +87,20 @@ impl Default for Files {
     }
 }
 
+/// What is copied or renamed. Whoever asks is allowed to take it from there.
+pub(crate) struct AskedSource {
+    pub(crate) target: Target,
+    /// Whose what is opened there is, with what proves that it may be.
+    pub(crate) origin: NotedOrigin,
+}
+
 /// A request that somebody has proved to be allowed.
 pub(crate) struct Ask {
     pub(crate) by: Proven,
     pub(crate) operation: Operation,
     pub(crate) target: Target,
-    /// What it is copied or renamed from, where the operation has that. Whoever asks is allowed to take it from there.
-    pub(crate) source: Option<Target>,
+    /// What it is copied or renamed from, where the operation has that.
+    pub(crate) source: Option<AskedSource>,
     pub(crate) query: Query,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use client::{Access, Facts, File, OpenOptions, Tree};
 use control::ShareRecord;
+use server::admin::NotedOrigin;
 use tokio::time::timeout;
 
 use super::lease::new_id;
@@ -27,12 +28,17 @@ impl Service {
     /// Where that is what a request names.
     pub(super) async fn place(&self, ask: &Ask) -> Result<Place, Failure> {
         let record = self.record(ask)?;
-        self.place_in(ask, &record, &ask.target).await
+        self.place_in((ask, &ask.origin), &record, &ask.target).await
     }
 
-    /// A place in this share. What is opened there is opened on behalf of who asks.
-    pub(super) async fn place_in(&self, ask: &Ask, share: &ShareRecord, place: &Target) -> Result<Place, Failure> {
-        let tree = self.sessions.share(&ask.by, share).await?.marked(ask.origin.context());
+    /// A place in this share. What is opened there is opened on behalf of this origin.
+    pub(super) async fn place_in(
+        &self,
+        (ask, origin): (&Ask, &NotedOrigin),
+        share: &ShareRecord,
+        place: &Target,
+    ) -> Result<Place, Failure> {
+        let tree = self.sessions.share(&ask.by, share).await?.marked(origin.context());
         Ok(Place { tree, share: share.id, path: place.path() })
     }
 }

@@ -11,24 +11,26 @@ use super::smb_properties::SmbProperties;
 use super::{Ask, Operation, Service, lease};
 use crate::answer::Answer;
 use crate::failure::{Code, Failure};
+use crate::target::Target;
 
 /// Renames within the share, over a file that has the name where that is asked for, and gives it the properties that the request names.
 pub(super) async fn rename(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
     let is_directory = ask.operation == Operation::RenameDirectory;
-    let from = ask.source.as_ref().filter(|from| from.account == ask.target.account && from.share == ask.target.share);
+    let is_here = |from: &Target| from.account == ask.target.account && from.share == ask.target.share;
+    let from = ask.source.as_ref().filter(|from| is_here(&from.target));
     let wrong = || Failure::header("x-ms-file-rename-source", "the URL of a file or directory of the same share");
     let from = from.ok_or_else(wrong)?;
     if ask.target.names.is_empty() {
         return Err(Failure::new(Code::InvalidUri, "A share's root cannot be renamed over."));
     }
     let to = service.place(ask).await?;
-    let source = Place { tree: to.tree.clone(), share: to.share, path: from.path() };
+    let source = Place { tree: to.tree.marked(from.origin.context()), share: to.share, path: from.target.path() };
     let properties = SmbProperties::asked(service, ask, to.share, None)?;
     let kept = Kept::asked(ask)?;
     let replaces = ask.is_true("x-ms-file-rename-replace-if-exists") && ask.by.may_overwrite();
     let leased = match is_directory {
         true => None,
-        false => lease::by_header(service, ask, "x-ms-source-lease-id", &source).await?,
+        false => lease::by_header(service, (ask, &from.origin), "x-ms-source-lease-id", &source).await?,
     };
     let freed = match replaces {
         true => free(service, ask, &to).await?,

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 use serde_json::ser::CompactFormatter;
-use server::admin::{AuditArming, AuditEvent, AuditMoved};
+use server::admin::{AuditArming, AuditEvent, AuditMoved, AuditSource};
 
 use super::lost::Lost;
 use crate::shown::Escaped;
@@ -42,6 +42,16 @@ struct Identity<'a> {
     requester: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     token_hash: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<OfSource<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct OfSource<'a> {
+    r#type: &'static str,
+    requester: &'a str,
+    token_hash: &'a str,
 }
 
 #[derive(Serialize)]
@@ -175,6 +185,7 @@ pub(super) fn of_event(event: &AuditEvent) -> Vec<u8> {
             r#type: actor.proof.name(),
             requester: actor.user.as_deref(),
             token_hash: origin.map(|origin| origin.token.as_str()),
+            source: origin.and_then(|origin| origin.source.as_ref()).map(OfSource::from),
         },
         uri: uri(event),
         protocol: origin.map_or("SMB", |origin| origin.protocol),
@@ -228,6 +239,12 @@ impl From<AuditMoved> for Moved {
     fn from(moved: AuditMoved) -> Self {
         let AuditMoved { reads, read_bytes, writes, written_bytes } = moved;
         Moved { read_count: reads, read_bytes, write_count: writes, write_bytes: written_bytes }
+    }
+}
+
+impl<'a> From<&'a AuditSource> for OfSource<'a> {
+    fn from(source: &'a AuditSource) -> Self {
+        OfSource { r#type: source.proof.name(), requester: &source.requester, token_hash: &source.token }
     }
 }
 

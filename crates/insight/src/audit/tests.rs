@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use server::admin::{
     AuditActor, AuditArming, AuditClass, AuditCounts, AuditEvent, AuditIds, AuditOrigin, AuditPlace, AuditProof,
-    AuditSink,
+    AuditSink, AuditSource,
 };
 
 use super::cut::{CUT, NAME_MAX};
@@ -85,6 +85,7 @@ fn by_rest(event: AuditEvent) -> AuditEvent {
         requester: "studio".into(),
         token: "key1,SasSignature(AB)".into(),
         request: "0000000000000017".into(),
+        source: None,
     });
     let actor = AuditActor {
         caller: Some(Arc::clone(&origin.caller)),
@@ -159,6 +160,25 @@ fn what_was_asked_for_by_rest_is_told_of_who_asked() {
     let by = &line["properties"]["deletionRequestedBy"][0];
     assert_eq!((&by["type"], &by["tokenHash"]), (&known["type"], &known["tokenHash"]));
     assert_eq!((&by["correlationId"], &by["callerIpAddress"]), (&line["correlationId"], &line["callerIpAddress"]));
+}
+
+#[test]
+fn what_is_read_for_a_copy_is_told_of_who_asked_and_of_the_proof_of_its_own() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("audit.log");
+    let log = in_file(&path);
+    let mut event = by_rest(done("file"));
+    let source = AuditSource { proof: AuditProof::Token, requester: "principal".into(), token: "CD".repeat(4_000) };
+    let (asked, length) = (event.actor.origin.take().unwrap(), event.held_bytes());
+    let origin = AuditOrigin { source: Some(source), ..AuditOrigin::clone(&asked) };
+    event.actor.origin = Some(Arc::new(origin));
+    assert!(event.held_bytes() > length + 8_000, "it is paid for");
+    log.record(event);
+    until_written(&log, 1);
+    let identity = &told(&path)[0]["identity"];
+    assert_eq!((&identity["type"], &identity["tokenHash"]), (&"SAS".into(), &"key1,SasSignature(AB)".into()));
+    let source = serde_json::json!({ "type": "OAuth", "requester": "principal", "tokenHash": "CD".repeat(4_000) });
+    assert_eq!(identity["source"], source);
 }
 
 #[test]

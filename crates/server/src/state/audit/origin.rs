@@ -34,13 +34,27 @@ pub struct AuditOrigin {
     pub token: String,
     /// The number that the client was told of its request.
     pub request: String,
+    /// By what else that may be used which is copied or renamed, where this was proved by itself.
+    pub source: Option<AuditSource>,
+}
+
+/// What proved that something may be read, or taken from where it is, for who asks for that with another proof.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditSource {
+    /// How it was proved.
+    pub proof: AuditProof,
+    /// Who may do it by that.
+    pub requester: String,
+    /// What tells the signature or token apart.
+    pub token: String,
 }
 
 impl AuditOrigin {
     /// Bytes of memory that it takes, as if it were held by one event alone.
     pub(super) fn held_bytes(&self) -> usize {
         let texts = [&self.requester, &self.token, &self.request].map(String::capacity);
-        size_of::<Self>() + self.caller.len() + texts.iter().sum::<usize>()
+        let source = self.source.as_ref().map_or(0, |source| source.requester.capacity() + source.token.capacity());
+        size_of::<Self>() + self.caller.len() + texts.iter().sum::<usize>() + source
     }
 }
 
@@ -119,6 +133,7 @@ mod tests {
             requester: "studio".into(),
             token: "key1".into(),
             request: "1".into(),
+            source: None,
         }
     }
 

@@ -21,6 +21,7 @@ fn noted(server: &Arc<Shared>, requester: &str) -> NotedOrigin {
         requester: requester.into(),
         token: "key1,SasSignature(00)".into(),
         request: "17".into(),
+        source: None,
     };
     server.origins.note(origin).unwrap()
 }
