@@ -59,7 +59,7 @@ class Credential:
 def main():
     service = ShareServiceClient(URL, credential={"account_name": ACCOUNT, "account_key": KEY})
     service.get_share_client(SHARE).create_directory("tokens").upload_file("old", b"old text")
-    for check in (files, others, managers, intent, delegation, audited, audited_sources, delegations_end):
+    for check in (files, others, managers, intent, audiences, delegation, audited, audited_sources, delegations_end):
         with lines.check(f"tokens: {check.__doc__}"):
             check()
 
@@ -121,6 +121,15 @@ def intent():
     expect(asked(token)[0] == 200, asked(token))
     expect(asked(token, None)[:2] == (400, "MissingRequiredHeader"), asked(token, None))
     expect(asked(token, "restore")[:2] == (400, "InvalidHeaderValue"), asked(token, "restore"))
+
+
+def audiences():
+    """a token for an account's own address is for that account alone"""
+    for own, other in ((URL, f"{ORIGIN}/another"), (f"https://{ACCOUNT}.file.core.windows.net", "https://another.file.core.windows.net")):
+        token = Credential("file-reader", f"{own}/.default").get_token().token
+        expect(asked(token)[0] == 200, f"{own}: {asked(token)}")
+        token = Credential("file-reader", f"{other}/.default").get_token().token
+        expect(asked(token)[:2] == (401, "InvalidAuthenticationInfo"), f"{other}: {asked(token)}")
 
 
 def asked(token, intent="backup"):

@@ -76,7 +76,7 @@ impl Target {
         if names.len() > DEPTH_MAX || whole > PATH_MAX || !names.iter().all(|name| is_name(name)) {
             return Err(Failure::new(Code::InvalidResourceName, "The specified resource name is invalid."));
         }
-        let account = account.strip_suffix("-secondary").unwrap_or(&account).to_owned();
+        let account = without_secondary(&account).to_owned();
         Ok(Target { account, share, names, account_in_host: of_host.is_some() })
     }
 
@@ -105,9 +105,14 @@ impl Target {
 }
 
 /// The account that a host's name begins with, as in `account.file.core.windows.net`.
-fn account_of(host: &str) -> Option<&str> {
+pub(crate) fn account_of(host: &str) -> Option<&str> {
     let (account, rest) = host.split_once('.')?;
-    rest.starts_with("file.").then_some(account)
+    rest.starts_with("file.").then_some(without_secondary(account))
+}
+
+/// An account as it is called, where it is named for reading what it has elsewhere.
+pub(crate) fn without_secondary(account: &str) -> &str {
+    account.strip_suffix("-secondary").unwrap_or(account)
 }
 
 /// True for what Windows takes for a file's name.

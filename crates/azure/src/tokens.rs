@@ -10,6 +10,8 @@ use jiff::{SignedDuration, Timestamp};
 use secure::{hmac_sha256, is_hmac_sha256};
 use serde::{Deserialize, Serialize};
 
+use crate::target::{account_of, without_secondary};
+
 /// The tenant that every server's service principals are in.
 pub const TENANT: &str = "00000000-0000-0000-0000-000000000002";
 
@@ -67,29 +69,65 @@ struct Claims {
     ver: String,
 }
 
-/// The account that an audience is the address of, as in `https://account.file.core.windows.net`; `None` where it is all of them.
-pub(crate) fn account_of(audience: &str) -> Option<&str> {
-    let (account, rest) = host_of(audience)?.split_once('.')?;
-    rest.starts_with("file.").then_some(account)
+/// What an audience names.
+#[derive(Debug, PartialEq, Eq)]
+enum Named {
+    /// All accounts.
+    Accounts,
+    /// One account, by the name of its host.
+    Account(String),
+    /// The management interface.
+    Management,
+    /// A host and port, and an account where the path has one.
+    Host(String, Option<String>),
 }
 
-impl Audience {
-    /// The interface that is at this URL; `None` where nothing of this server is. `own` tells whether a host and port are this server's.
-    pub(crate) fn of(url: &str, own: impl Fn(&str) -> bool) -> Option<Self> {
-        let host = host_of(url)?;
-        let name = host.split(':').next().unwrap_or_default();
-        if name == "storage.azure.com" || name.split('.').nth(1) == Some("file") {
-            return Some(Audience::Storage);
+impl Named {
+    /// Reads the URL of an audience. Its names are the same in any case.
+    fn parse(url: &str) -> Option<Self> {
+        let url = url.to_ascii_lowercase();
+        let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"))?;
+        let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+        if let Some(account) = account_of(host) {
+            return Some(Named::Account(account.to_owned())).filter(|_| !account.is_empty());
         }
-        let is_management = matches!(name, "management.azure.com" | "management.core.windows.net") || own(host);
-        is_management.then_some(Audience::Management)
+        match host.split(':').next().unwrap_or_default() {
+            "" => None,
+            "storage.azure.com" => Some(Named::Accounts),
+            "management.azure.com" | "management.core.windows.net" => Some(Named::Management),
+            _ => {
+                let account = path.split('/').find(|name| !name.is_empty());
+                Some(Named::Host(host.to_owned(), account.map(|account| without_secondary(account).to_owned())))
+            }
+        }
+    }
+
+    /// Whether it is for something else than this account.
+    fn is_for_another(&self, account: &str) -> bool {
+        match self {
+            Named::Account(of) | Named::Host(_, Some(of)) => of != account,
+            Named::Accounts | Named::Management | Named::Host(_, None) => false,
+        }
+    }
+
+    /// The interface that it is, where `own` tells whether a host and port are this server's.
+    fn audience(&self, own: impl Fn(&str) -> bool) -> Option<Audience> {
+        match self {
+            Named::Accounts | Named::Account(_) => Some(Audience::Storage),
+            Named::Management => Some(Audience::Management),
+            Named::Host(host, account) if own(host) => {
+                Some(if account.is_some() { Audience::Storage } else { Audience::Management })
+            }
+            Named::Host(..) => None,
+        }
     }
 }
 
-/// The host, and the port where one is named, of an HTTP URL.
-fn host_of(url: &str) -> Option<&str> {
-    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"))?;
-    rest.split('/').next().filter(|host| !host.is_empty())
+impl Audience {
+    /// The interface that is at this URL; `None` where nothing of this server is. `own` tells whether a host and port, in small letters, are this server's.
+    pub(crate) fn of(url: &str, own: impl Fn(&str) -> bool) -> Option<Self> {
+        Named::parse(url)?.audience(own)
+    }
 }
 
 /// A token for `principal`, signed with `key`, to be shown to `audience` from `now` on.
@@ -140,8 +178,9 @@ pub(crate) fn verify(
         return Err(Wrong::Expired);
     }
     // It was this server's own host when the token was given.
-    let is_for_it = Audience::of(&claims.aud, |_| true) == Some(audience);
-    let is_for_another = account_of(&claims.aud).is_some_and(|of| account.is_some_and(|account| of != account));
+    let named = Named::parse(&claims.aud).ok_or(Wrong::Audience)?;
+    let is_for_it = named.audience(|_| true) == Some(audience);
+    let is_for_another = account.is_some_and(|account| named.is_for_another(account));
     if !is_for_it || is_for_another || claims.tid != TENANT {
         return Err(Wrong::Audience);
     }
@@ -257,19 +296,39 @@ mod tests {
             let token = issue(&of, audience, ISSUER, now());
             verify(&token, (Audience::Storage, Some(account)), &known, now()).map(drop)
         };
-        for (audience, other) in [(STORAGE, Ok(())), ("https://work.file.core.localhost:10004", Err(Wrong::Audience))] {
-            assert_eq!((seen(audience, "work"), seen(audience, "other")), (Ok(()), other), "{audience}");
+        for audience in [STORAGE, "https://storage.azure.com", "https://Storage.Azure.com/"] {
+            assert_eq!((seen(audience, "work"), seen(audience, "other")), (Ok(()), Ok(())), "{audience}");
+        }
+        for audience in [
+            "https://work.file.core.localhost:10004",
+            "https://work.file.core.windows.net",
+            "https://work.file.core.windows.net/",
+            "https://Work.File.core.windows.net",
+            "https://work-secondary.file.core.windows.net",
+            "https://127.0.0.1:10004/work",
+            "https://127.0.0.1:10004/work/",
+            "https://127.0.0.1:10004/work-secondary",
+        ] {
+            let refused = Err(Wrong::Audience);
+            assert_eq!((seen(audience, "work"), seen(audience, "other")), (Ok(()), refused), "{audience}");
         }
     }
 
     #[test]
     fn audiences_are_told_by_their_hosts() {
         let of = |url: &str| Audience::of(url, |host| host == "127.0.0.1:10004");
-        for storage in [STORAGE, "https://storage.azure.com", "https://work.file.core.localhost:10004/"] {
+        for storage in [
+            STORAGE,
+            "https://storage.azure.com",
+            "https://STORAGE.azure.com/",
+            "https://work.file.core.localhost:10004/",
+            "https://127.0.0.1:10004/work",
+            "https://127.0.0.1:10004/work/",
+        ] {
             assert_eq!(of(storage), Some(Audience::Storage), "{storage}");
         }
         for management in
-            ["https://management.azure.com/", "https://management.core.windows.net/", "https://127.0.0.1:10004//"]
+            ["https://management.azure.com/", "https://Management.core.windows.net/", "https://127.0.0.1:10004//"]
         {
             assert_eq!(of(management), Some(Audience::Management), "{management}");
         }
@@ -280,6 +339,10 @@ mod tests {
             "storage.azure.com",
             "https://vault.azure.net",
             "https://127.0.0.1:1/",
+            "https://127.0.0.1:1/work",
+            "https://work.file",
+            "https://work.file:10004/",
+            "https://.file.core.windows.net",
         ] {
             assert_eq!(of(other), None, "{other}");
         }

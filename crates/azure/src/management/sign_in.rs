@@ -102,11 +102,11 @@ fn audience(form: &Form, origin: &str) -> Result<String, Refusal> {
         }
     };
     let own = origin.split_once("://").map_or(origin, |(_, host)| host);
-    if Audience::of(asked, |host| host == own).is_some() {
+    if Audience::of(asked, |host| host.eq_ignore_ascii_case(own)).is_some() {
         return Ok(asked.to_owned());
     }
     let what = format!(
-        "The resource principal named {asked} was not found in the tenant; there are https://storage.azure.com, https://management.azure.com and {origin}."
+        "The resource principal named {asked} was not found in the tenant; there are https://storage.azure.com, an account's own address, https://management.azure.com and {origin}."
     );
     Err(Refusal { error: "invalid_resource", ..Refusal::request(500_011, what) })
 }
@@ -183,6 +183,7 @@ mod tests {
             of("resource=https://management.core.windows.net/"),
             Ok("https://management.core.windows.net/".to_owned())
         );
+        assert_eq!(of("scope=https://127.0.0.1:10004/work/.default"), Ok("https://127.0.0.1:10004/work".to_owned()));
         assert_eq!(of("scope=https://graph.microsoft.com/.default"), Err(("invalid_resource", 500_011)));
         assert_eq!(of("scope=https://storage.azure.com/user_impersonation"), Err(("invalid_scope", 1_002_012)));
         assert_eq!(of("grant_type=x"), Err(("invalid_request", 900_144)));
