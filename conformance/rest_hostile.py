@@ -6,6 +6,7 @@ import contextlib
 import datetime
 import hashlib
 import hmac
+import json
 import resource
 import socket
 import threading
@@ -22,6 +23,8 @@ MIB = 1 << 20
 # How long an answer may take while others are in the way.
 ANSWER_SECONDS = 20
 MANY = 10_000
+# The same where those in the way are another account, or another address.
+FAIR_SECONDS = 5
 # What the server may have grown by at the end: what it keeps for those who connect, and what the allocator keeps.
 GROWTH_MIB = 160
 
@@ -33,7 +36,7 @@ def run(kind, report, options):
         rest.make("kept", b"kept text")
         before = None
         for check in (no_http, heads, hosts, smuggling, pipelines, bodies_that_differ, no_bodies, authorizations, strangers, names, ranges, documents,
-                      silent_heads, slow_bodies, many_bodies, nothing_taken):
+                      silent_heads, slow_bodies, many_bodies, nothing_taken, files_not_taken):
             with report.check(NAME, check.__doc__):
                 check(rest)
                 expect(rest.read("kept") == b"kept text", "it does not answer, or another text")
@@ -54,11 +57,12 @@ def memory_mib(server):
 class Rest:
     """The interface, and an account of it."""
 
-    def __init__(self, server):
-        self.port, self.account, self.key = server.rest_port, server.keeper, base64.b64decode(server.keeper_password())
+    def __init__(self, server, account=None):
+        self.server, self.port, self.account = server, server.rest_port, account or server.keeper
+        self.key = base64.b64decode(json.loads(server._run("account", "keys", self.account, "--json"))["key1"])
 
-    def connect(self, seconds=ANSWER_SECONDS):
-        return socket.create_connection((HOST, self.port), timeout=seconds)
+    def connect(self, seconds=ANSWER_SECONDS, address=HOST):
+        return socket.create_connection((HOST, self.port), timeout=seconds, source_address=(address, 0))
 
     def head(self, method, path, query="", headers=None, length=None):
         """A signed head, to its empty line."""
@@ -75,18 +79,18 @@ class Rest:
             lines.append(f"Content-Length: {length}")
         return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
-    def make(self, name, text):
+    def make(self, name, text, share=SHARE):
         headers = {"x-ms-type": "file", "x-ms-content-length": str(len(text))}
-        expect(self.asked(self.head("PUT", f"{SHARE}/{name}", headers=headers, length=0)).status == 201, "it is not made")
-        put = self.head("PUT", f"{SHARE}/{name}", "comp=range", {"x-ms-write": "update", "x-ms-range": f"bytes=0-{len(text) - 1}"}, len(text))
+        expect(self.asked(self.head("PUT", f"{share}/{name}", headers=headers, length=0)).status == 201, "it is not made")
+        put = self.head("PUT", f"{share}/{name}", "comp=range", {"x-ms-write": "update", "x-ms-range": f"bytes=0-{len(text) - 1}"}, len(text))
         expect(self.asked(put + text).status == 201, "it is not written")
 
     def read(self, name):
         return self.asked(self.head("GET", f"{SHARE}/{name}")).body
 
-    def asked(self, sent, method="GET"):
+    def asked(self, sent, method="GET", address=HOST):
         """The one answer to these bytes; one without a status where there is none."""
-        with self.connect() as connection:
+        with self.connect(address=address) as connection:
             with contextlib.suppress(OSError):
                 connection.sendall(sent)
             return Answer(connection.makefile("rb"), method)
@@ -397,3 +401,28 @@ def nothing_taken(rest):
             one.sendall(get)
         for _ in range(5):
             timed(rest)
+
+
+def files_not_taken(rest):
+    """those who take nothing of large files keep neither small ones waiting, nor another address, nor another account"""
+    rest.make("large", b"x" * (4 * MIB))
+    rest.server._run("account", "create", "bystander")
+    rest.server._run("share", "create", "bystanders", "--ram", "64M", "--account", "bystander")
+    bystander = Rest(rest.server, "bystander")
+    bystander.make("large", b"y" * (4 * MIB), "bystanders")
+    try:
+        with contextlib.ExitStack() as stack:
+            for _ in range(250):
+                one = stack.enter_context(socket.socket())
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                one.connect((HOST, rest.port))
+                one.sendall(rest.head("GET", f"{SHARE}/large"))
+            for asks, path, address in ((rest, f"{SHARE}/kept", HOST), (rest, f"{SHARE}/large", "127.0.0.2"), (bystander, "bystanders/large", HOST)) * 3:
+                began = time.monotonic()
+                answer = asks.asked(asks.head("GET", path), address=address)
+                took = time.monotonic() - began
+                expect(answer.status == 200 and len(answer.body) in (9, 4 * MIB), f"{path}: {answer.status} {answer.code}, {len(answer.body)} bytes")
+                expect(took < FAIR_SECONDS, f"{path} takes {took:.1f} s")
+    finally:
+        rest.server._run("share", "delete", "bystanders", "--force")
+        rest.server._run("account", "delete", "bystander")

@@ -104,6 +104,8 @@ pub(crate) struct Failure {
     pub(crate) of_source: Option<Code>,
     /// What has to be reached anew before the next one.
     pub(crate) lost: Lost,
+    /// It is a file that is sent when its turn comes.
+    pub(crate) is_too_long: bool,
 }
 
 /// What of the way to an account's files is lost. Leases are of the session, and end with it: it is forgotten for nothing else.
@@ -212,7 +214,14 @@ impl Code {
 
 impl Failure {
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
-        Failure { code, message: message.into(), detail: None, of_source: None, lost: Lost::Nothing }
+        Failure {
+            code,
+            message: message.into(),
+            detail: None,
+            of_source: None,
+            lost: Lost::Nothing,
+            is_too_long: false,
+        }
     }
 
     /// A signature, or a key, that is not as it has to be.
@@ -227,6 +236,12 @@ impl Failure {
     /// The source of a copy that may not be read, for this reason.
     pub(crate) fn source(code: Code, message: impl Into<String>) -> Self {
         Failure { of_source: Some(code), ..Failure::new(Code::CannotVerifyCopySource, message) }
+    }
+
+    /// A file that is not sent before its turn, which may not come.
+    pub(crate) fn too_long() -> Self {
+        let message = "The server sends as many files as it may; try again.";
+        Failure { is_too_long: true, ..Failure::new(Code::ServerBusy, message) }
     }
 
     /// The status of the answer.

@@ -3,6 +3,7 @@
 mod body;
 mod host;
 mod places;
+mod turns;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -30,7 +31,6 @@ use server::admin::{AuditOrigin, AuditSource};
 use tokio::io::AsyncRead;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
@@ -40,7 +40,7 @@ use crate::cors;
 use crate::failure::{Code, Failure};
 use crate::inside::Inside;
 use crate::management::{self, Management};
-use crate::operations::{Ask, AskedSource, Files, Making, Operation, Service};
+use crate::operations::{Allowed, Ask, AskedSource, Files, Making, Operation, Service};
 use crate::parts::{Outlet, Parts};
 use crate::query::Query;
 use crate::sessions::Sessions;
@@ -50,7 +50,8 @@ use crate::tokens::{self, Audience};
 
 use self::body::Bodies;
 pub(crate) use self::body::Held;
-use self::places::{Doing, Places, Stay, Watched};
+use self::places::{Doing, Places, Stay, Turn, Watched};
+use self::turns::Taker;
 
 /// How long a head may take, which is also how long a connection may stay without a request.
 const HEAD_WITHIN: Duration = Duration::from_secs(30);
@@ -224,7 +225,7 @@ async fn talk<S: AsyncRead + Outlet>(stream: S, connected: Connected, front: Arc
         let (front, stay, parts) = (Arc::clone(&front), Arc::clone(&stay), Arc::clone(&parts));
         async move {
             let mut answer = front.answer(request, connected, &stay).await;
-            let turn = answer.extensions_mut().remove::<Turn>();
+            let turn = answer.extensions_mut().remove::<Arc<Turn>>();
             Ok::<_, std::convert::Infallible>(answer.map(|body| Taken::by(stay, parts, body, turn)))
         }
     });
@@ -303,7 +304,7 @@ impl Front {
         (request, id): (Request<Incoming>, &str),
         target: Target,
         connected: Connected,
-        stay: &Stay,
+        stay: &Arc<Stay>,
     ) -> Result<Answer, Failure> {
         let (parts, body) = request.into_parts();
         check_version(parts.headers.get("x-ms-version"))?;
@@ -320,12 +321,6 @@ impl Front {
         let (body, held) =
             self.bodies.read((&parts.method, &parts.headers, operation.body_max()), body, gets_on).await?;
         stay.does(Doing::Waiting);
-        let turn = match operation {
-            Operation::GetFile => Some(self.places.turn().await.ok_or_else(|| {
-                Failure::new(Code::ServerBusy, "The server sends as many files as it may; try again.")
-            })?),
-            _ => None,
-        };
         let host = parts.headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
         let endpoint = target.endpoint(connected.scheme(), host);
         let overrides = by.overrides().clone();
@@ -339,7 +334,8 @@ impl Front {
             None => None,
         };
         let origin = self.service.operations.note_origin(origin)?;
-        let ask = Ask {
+        let taker = Taker::of(by.account(), connected.peer.ip());
+        let ask = Arc::new(Ask {
             by,
             operation,
             target,
@@ -352,17 +348,38 @@ impl Front {
             endpoint,
             is_secure: connected.is_secure,
             _held: held,
+        });
+        let mut answer = match operation {
+            Operation::GetFile => self.sent(ask, &taker, stay).await?,
+            _ => self.done(ask, Allowed::Short).await?,
         };
-        // Whoever leaves in the middle must leave nothing open.
-        let doing = tokio::spawn(Arc::clone(&self.service).perform(ask));
-        let done = doing.await;
-        let mut answer =
-            done.unwrap_or_else(|_| Err(Failure::new(Code::InternalError, "The request failed in the server.")))?;
         if matches!(operation, Operation::GetFile | Operation::GetFileProperties) {
             overrides.apply(&mut answer);
         }
-        if let Some(turn) = turn {
-            answer.extensions_mut().insert(Turn { _permit: Arc::new(turn) });
+        Ok(answer)
+    }
+
+    /// Does it. Whoever leaves in the middle leaves nothing open.
+    async fn done(&self, ask: Arc<Ask>, allowed: Allowed) -> Result<Answer, Failure> {
+        let doing = tokio::spawn(Arc::clone(&self.service).perform(ask, allowed));
+        let done = doing.await;
+        done.unwrap_or_else(|_| Err(Failure::new(Code::InternalError, "The request failed in the server.")))
+    }
+
+    /// A file, as soon as it may be sent. One that is short need not wait for that.
+    async fn sent(&self, ask: Arc<Ask>, taker: &Taker, stay: &Arc<Stay>) -> Result<Answer, Failure> {
+        let mut turn = self.places.turn_now(taker, stay);
+        let allowed = if turn.is_some() { Allowed::Long } else { Allowed::Short };
+        let mut answer = self.done(Arc::clone(&ask), allowed).await;
+        if turn.is_none() && answer.as_ref().is_err_and(|failure| failure.is_too_long) {
+            turn = self.places.turn(taker, stay).await;
+            if turn.is_some() {
+                answer = self.done(ask, Allowed::Long).await;
+            }
+        }
+        let mut answer = answer?;
+        if let Some(turn) = turn.filter(|_| matches!(answer.body(), Piecewise::Sent { .. })) {
+            answer.extensions_mut().insert(Arc::new(turn));
         }
         Ok(answer)
     }
@@ -373,17 +390,12 @@ struct Taken {
     stay: Arc<Stay>,
     parts: Arc<Parts>,
     body: Piecewise,
-    _turn: Option<Turn>,
-}
-
-/// The turn of an answer that is sent piece by piece.
-#[derive(Clone)]
-struct Turn {
-    _permit: Arc<OwnedSemaphorePermit>,
+    /// Of what is sent piece by piece.
+    _turn: Option<Arc<Turn>>,
 }
 
 impl Taken {
-    fn by(stay: Arc<Stay>, parts: Arc<Parts>, body: Piecewise, turn: Option<Turn>) -> Self {
+    fn by(stay: Arc<Stay>, parts: Arc<Parts>, body: Piecewise, turn: Option<Arc<Turn>>) -> Self {
         stay.does(Doing::Taking);
         Taken { stay, parts, body, _turn: turn }
     }

@@ -16,6 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::timeout;
 
+use super::turns::{self, Taker, Turns};
 use crate::parts::{First, Outlet, Parts, Sending};
 
 /// The part of all descriptors that connections may have, and the least and the most that this is.
@@ -27,8 +28,9 @@ const SILENT_AT_LEAST: Duration = Duration::from_millis(250);
 const STUCK_AT_LEAST: Duration = Duration::from_secs(1);
 /// Files that are sent at a time: of each, some pieces wait for who takes them.
 const SENT_MAX: usize = 64;
-/// How long somebody waits for its turn to be sent one.
+/// How long somebody waits for its turn to be sent one. The part of all places that those who wait may have: others come meanwhile.
 const TURN_WITHIN: Duration = Duration::from_secs(30);
+const QUEUE_PART: usize = 2;
 /// Bytes of answers that are held at a time for who takes them. Short ones are paid for by the place.
 const ANSWERS_BYTES: usize = 32 << 20;
 /// Bytes of a short one.
@@ -45,7 +47,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 #[derive(Clone)]
 pub(super) struct Places {
     free: Arc<Semaphore>,
-    sent: Arc<Semaphore>,
+    sent: Turns,
+    queue: Turns,
     room: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
     stays: Arc<Stays>,
@@ -66,6 +69,8 @@ struct Staying {
     since: Instant,
     /// Since when it has room for an answer.
     holds: Option<Instant>,
+    /// Who has a turn to be sent a file.
+    turn: Option<Taker>,
 }
 
 impl Staying {
@@ -109,9 +114,9 @@ impl Places {
     }
 
     fn new(count: usize) -> Self {
-        let [free, sent] = [count, count.min(SENT_MAX)].map(|count| Arc::new(Semaphore::new(count)));
-        let [room, waiting] = [ANSWERS_BYTES, WAITING_MAX].map(|count| Arc::new(Semaphore::new(count)));
-        Places { free, sent, room, waiting, stays: Arc::default() }
+        let [sent, queue] = [count.min(SENT_MAX), count / QUEUE_PART].map(Turns::new);
+        let [free, room, waiting] = [count, ANSWERS_BYTES, WAITING_MAX].map(|count| Arc::new(Semaphore::new(count)));
+        Places { free, sent, queue, room, waiting, stays: Arc::default() }
     }
 
     /// Waits for a place. `None` once there will be none any more.
@@ -119,9 +124,28 @@ impl Places {
         self.some_of((&self.free, 1), |one| one.doing != Doing::Waiting).await
     }
 
-    /// Waits for its turn to be sent a file. `None` where it does not come.
-    pub(super) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
-        timeout(TURN_WITHIN, self.some_of((&self.sent, 1), |one| one.doing == Doing::Taking)).await.ok().flatten()
+    /// Its turn to be sent a file, where it comes at once.
+    pub(super) fn turn_now(&self, taker: &Taker, stay: &Arc<Stay>) -> Option<Turn> {
+        self.sent.now(taker).map(|turn| Turn::of(turn, stay))
+    }
+
+    /// Waits for its turn to be sent a file. `None` where it does not come, or too many wait.
+    pub(super) async fn turn(&self, taker: &Taker, stay: &Arc<Stay>) -> Option<Turn> {
+        let _waits = self.queue.now(taker)?;
+        let turn = async {
+            let mut turn = self.sent.soon(taker);
+            loop {
+                if let Ok(turn) = timeout(LOOK_EVERY, &mut turn).await {
+                    return turn.ok();
+                }
+                let held = self.sent.held();
+                self.stays.send_one_away(|one| {
+                    let has = one.turn.as_ref().filter(|_| one.doing == Doing::Taking);
+                    has.is_some_and(|has| held.yields(has, taker))
+                });
+            }
+        };
+        timeout(TURN_WITHIN, turn).await.ok().flatten().map(|turn| Turn::of(turn, stay))
     }
 
     /// Has an answer hold what it takes, until that is sent. `None` where there is no room: it is held by nobody then.
@@ -149,14 +173,14 @@ impl Places {
     async fn some_of(
         &self,
         (free, count): (&Arc<Semaphore>, u32),
-        is_it: fn(&Staying) -> bool,
+        is_it: impl Fn(&Staying) -> bool,
     ) -> Option<OwnedSemaphorePermit> {
         if let Ok(some) = Arc::clone(free).try_acquire_many_owned(count) {
             return Some(some);
         }
         let mut some = pin!(Arc::clone(free).acquire_many_owned(count));
         loop {
-            self.stays.send_one_away(is_it);
+            self.stays.send_one_away(&is_it);
             if let Ok(some) = timeout(LOOK_EVERY, &mut some).await {
                 return some.ok();
             }
@@ -169,9 +193,8 @@ impl Places {
             let mut inside = self.stays.0.lock();
             inside.next += 1;
             let number = inside.next;
-            inside
-                .stays
-                .insert(number, Staying { task: None, doing: Doing::Silent, since: Instant::now(), holds: None });
+            let begins = Staying { task: None, doing: Doing::Silent, since: Instant::now(), holds: None, turn: None };
+            inside.stays.insert(number, begins);
             number
         };
         let task = attend(Arc::new(Stay { stays: Arc::clone(&self.stays), number, _place: place })).abort_handle();
@@ -184,7 +207,7 @@ impl Places {
 impl Stays {
     /// Of those who do such things, disconnects who has been silent longest, or else who has been stuck longest, or else somebody who takes too long for
     /// an answer.
-    fn send_one_away(&self, is_it: fn(&Staying) -> bool) {
+    fn send_one_away(&self, is_it: impl Fn(&Staying) -> bool) {
         let mut inside = self.0.lock();
         let longest = |since: fn(&Staying) -> Option<Instant>, at_least: Duration| {
             let those = inside.stays.iter().filter(|(_, one)| is_it(one) && one.task.is_some());
@@ -215,11 +238,37 @@ impl Stay {
         }
     }
 
+    /// It has a turn, or no longer.
+    fn has_turn(&self, taker: Option<Taker>) {
+        if let Some(staying) = self.stays.0.lock().stays.get_mut(&self.number) {
+            staying.turn = taker;
+        }
+    }
+
     /// It has room for an answer, or no longer.
     fn holds(&self, holds: bool) {
         if let Some(staying) = self.stays.0.lock().stays.get_mut(&self.number) {
             staying.holds = holds.then(Instant::now);
         }
+    }
+}
+
+/// Somebody's turn to be sent a file, which others have once this is dropped.
+pub(super) struct Turn {
+    stay: Arc<Stay>,
+    _turn: turns::Turn,
+}
+
+impl Turn {
+    fn of(turn: turns::Turn, stay: &Arc<Stay>) -> Self {
+        stay.has_turn(Some(turn.taker().clone()));
+        Turn { stay: Arc::clone(stay), _turn: turn }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.stay.has_turn(None);
     }
 }
 
@@ -344,17 +393,75 @@ mod tests {
         assert_eq!(those(&places), [Doing::Waiting; 3], "who takes no answer goes last");
     }
 
+    fn taker(account: &str, last: u8) -> Taker {
+        Taker::of(account, [192, 0, 2, last].into())
+    }
+
+    /// Somebody who has its turn, and takes nothing. False where there is no turn.
+    async fn enter_with_turn(places: &Places, taker: Taker) -> bool {
+        let (place, asks) = (places.take().await.unwrap(), places.clone());
+        let (told, tells) = tokio::sync::oneshot::channel();
+        places.enter(place, |stay| {
+            tokio::spawn(async move {
+                let turn = asks.turn_now(&taker, &stay);
+                stay.does(if turn.is_some() { Doing::Taking } else { Doing::Waiting });
+                let _ = told.send(turn.is_some());
+                pending::<()>().await;
+                drop(turn);
+            })
+        });
+        tells.await.unwrap()
+    }
+
+    /// One who asks now, and stays where it is.
+    async fn visitor(places: &Places) -> Arc<Stay> {
+        let (stays, place) = (Arc::clone(&places.stays), places.take().await.unwrap());
+        Arc::new(Stay { stays, number: 0, _place: place })
+    }
+
     #[tokio::test]
     async fn who_takes_no_file_gives_its_turn_to_who_comes_and_others_keep_their_places() {
-        let places = Places::new(3);
+        let places = Places::new(32);
         enter(&places, Doing::Silent).await;
         enter(&places, Doing::Taking).await;
-        let turns = [places.turn().await.unwrap(), places.turn().await.unwrap(), places.turn().await.unwrap()];
-        let begins = Instant::now();
-        assert!(timeout(STUCK_AT_LEAST + 4 * LOOK_EVERY, places.turn()).await.is_err());
-        assert_eq!(those(&places), [Doing::Silent], "who is stuck has gone after {:?}", begins.elapsed());
-        drop(turns);
-        assert!(places.turn().await.is_some());
+        let mut stuck = 0;
+        while enter_with_turn(&places, taker("first", 1)).await {
+            stuck += 1;
+        }
+        assert_eq!(stuck, 8, "a quarter of all turns");
+        let visitor = visitor(&places).await;
+        let began = Instant::now();
+        let turn = places.turn(&taker("first", 1), &visitor).await;
+        assert!(turn.is_some() && began.elapsed() >= STUCK_AT_LEAST / 2, "{:?}", began.elapsed());
+        let left = [Doing::Silent].into_iter().chain([Doing::Taking; 8]).chain([Doing::Waiting]);
+        assert_eq!(those(&places), left.collect::<Vec<_>>(), "one of those who are stuck with a turn has gone");
+    }
+
+    #[tokio::test]
+    async fn who_takes_no_files_keeps_no_other_account_or_address_waiting() {
+        let places = Places::new(64);
+        let mut count = 0;
+        while enter_with_turn(&places, taker("first", 1)).await {
+            count += 1;
+        }
+        assert_eq!(count, 16);
+        for other in [taker("first", 2), taker("second", 1)] {
+            let visitor = visitor(&places).await;
+            assert!(places.turn_now(&other, &visitor).is_some(), "{other:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn no_more_wait_for_a_turn_than_leave_others_a_place() {
+        let places = Places::new(32);
+        while enter_with_turn(&places, taker("first", 1)).await {}
+        let visitor = visitor(&places).await;
+        let waits: Vec<_> = std::iter::from_fn(|| places.queue.now(&taker("first", 1))).collect();
+        assert_eq!(waits.len(), 4);
+        let began = Instant::now();
+        assert!(places.turn(&taker("first", 1), &visitor).await.is_none());
+        assert!(began.elapsed() < STUCK_AT_LEAST, "it is not waited for");
+        assert!(places.turn(&taker("second", 1), &visitor).await.is_some());
     }
 
     /// Somebody who has asked for a long answer, and has it by now, or not.

@@ -19,7 +19,7 @@ use super::kept::{self, Content, Kept};
 use super::opening::{Place, closing, of_file};
 use super::permission::{self, TOLD};
 use super::smb_properties::SmbProperties;
-use super::{Ask, Service, accepted, checksum, lease};
+use super::{Allowed, Ask, Service, accepted, checksum, lease};
 use crate::answer::{Answer, Piece, Piecewise, empty, of_facts, set};
 use crate::failure::{Code, Failure};
 use crate::inside::Unread;
@@ -37,6 +37,8 @@ const READS_AT_ONCE: usize = 2;
 const PIECES_AHEAD: usize = 2;
 /// Parts of a file that are on their way to who takes them, beside those.
 const PARTS_AHEAD: u32 = 4;
+/// Bytes that are sent at once, without a turn: they fit into what connections hold anyway.
+const SHORT_BYTES: u64 = 64 << 10;
 /// How long who takes a file may take nothing of it: its open keeps others from the file.
 const TAKEN_WITHIN: Duration = Duration::from_secs(30);
 /// How long a range that is wanted whole waits for room.
@@ -310,14 +312,14 @@ pub(super) async fn properties(service: &Service, ask: &Ask) -> Result<Answer, F
 }
 
 /// Get File.
-pub(super) async fn get(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
+pub(super) async fn get(service: &Service, ask: &Ask, allowed: Allowed) -> Result<Answer, Failure> {
     if ask.header("x-ms-structured-body").is_some() {
         return Err(Failure::new(Code::UnsupportedHeader, "Bodies in segments (x-ms-structured-body) are not sent."));
     }
     let place = service.place(ask).await?;
     lease::check_read(service, ask, &place).await?;
     let file = place.open(OpenOptions { security: Security::Read, ..of_file(Access::Read) }).await?;
-    let begun = begin(service, ask, &place, &file).await;
+    let begun = begin((service, ask, allowed), &place, &file).await;
     let (answer, sent) = match begun {
         Ok(begun) => begun,
         Err(failure) => {
@@ -335,8 +337,7 @@ pub(super) async fn get(service: &Service, ask: &Ask) -> Result<Answer, Failure>
 
 /// The head of an answer with a file's bytes, and what is to be sent behind it; nothing where the answer is whole.
 async fn begin(
-    service: &Service,
-    ask: &Ask,
+    (service, ask, allowed): (&Service, &Ask, Allowed),
     place: &Place,
     file: &File,
 ) -> Result<(Answer, Option<(Range<u64>, Sender<Piece>)>), Failure> {
@@ -346,6 +347,10 @@ async fn begin(
     let wants_md5 = ask.is_true("x-ms-range-get-content-md5");
     if wants_md5 && (range.is_none() || sent.end - sent.start > RANGE_WITH_MD5_MAX) {
         return Err(Failure::header("x-ms-range-get-content-md5", "true for a range of 4 MiB at most"));
+    }
+    let is_short = sent.end - sent.start <= SHORT_BYTES;
+    if allowed == Allowed::Short && !wants_md5 && !is_short {
+        return Err(Failure::too_long());
     }
     let described = Described::through(service, place, file).await?;
     let mut answer = empty(if range.is_some() { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK });
@@ -360,9 +365,27 @@ async fn begin(
         *answer.body_mut() = Piecewise::Whole(Some(data).filter(|data| !data.is_empty()));
         return Ok((answer, None));
     }
+    if is_short {
+        let data = read_short(file, sent).await?;
+        *answer.body_mut() = Piecewise::Whole(Some(data).filter(|data| !data.is_empty()));
+        return Ok((answer, None));
+    }
     let (sender, pieces) = channel(PIECES_AHEAD);
     *answer.body_mut() = Piecewise::Sent { left: sent.end - sent.start, pieces };
     Ok((answer, Some((sent, sender))))
+}
+
+/// A range that is sent at once. What it was read into is free again.
+async fn read_short(file: &File, range: Range<u64>) -> Result<Bytes, Failure> {
+    let length = (range.end - range.start) as usize;
+    if length == 0 {
+        return Ok(Bytes::new());
+    }
+    let data: Bytes = file.read(range.start, length).await?.into();
+    if data.len() < length {
+        return Err(Failure::new(Code::InvalidRange, "The file has become shorter."));
+    }
+    Ok(Bytes::copy_from_slice(&data))
 }
 
 /// Bytes of a file, and the room that they take as long as somebody has them.

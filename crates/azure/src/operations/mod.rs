@@ -87,6 +87,15 @@ impl Default for Files {
     }
 }
 
+/// How long a file may be that is sent now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Allowed {
+    /// As short as others of which nobody has to wait for their turn.
+    Short,
+    /// As long as it is.
+    Long,
+}
+
 /// What is copied or renamed. Whoever asks is allowed to take it from there.
 pub(crate) struct AskedSource {
     pub(crate) target: Target,
@@ -148,7 +157,7 @@ impl Ask {
 
 impl Service {
     /// Does what is asked.
-    pub(crate) async fn perform(self: Arc<Self>, ask: Ask) -> Result<Answer, Failure> {
+    pub(crate) async fn perform(self: Arc<Self>, ask: Arc<Ask>, allowed: Allowed) -> Result<Answer, Failure> {
         permission::fetch(&self, &ask).await?;
         let done = match ask.operation {
             Operation::ListShares => service::list_shares(&self, &ask),
@@ -180,7 +189,7 @@ impl Service {
             Operation::ListDirectory => listing::list(&self, &ask).await,
 
             Operation::CreateFile => file::create(&self, &ask).await,
-            Operation::GetFile => file::get(&self, &ask).await,
+            Operation::GetFile => file::get(&self, &ask, allowed).await,
             Operation::GetFileProperties => file::properties(&self, &ask).await,
             Operation::SetFileProperties => file::set_properties(&self, &ask).await,
             Operation::SetFileMetadata => file::set_metadata(&self, &ask, false).await,
@@ -196,6 +205,10 @@ impl Service {
             Operation::CloseHandles => handles::close(&self, &ask).await,
             Operation::CreateSymbolicLink | Operation::GetSymbolicLink | Operation::CreateHardLink => Err(of_nfs()),
         };
+        if done.as_ref().is_err_and(|failure| failure.is_too_long) {
+            // It is done in its turn.
+            return done;
+        }
         told(&ask, &done);
         match done.as_ref().map_or_else(|failure| failure.lost, |_| Lost::Nothing) {
             Lost::Nothing => {}
