@@ -344,6 +344,7 @@ impl From<client::Error> for Failure {
             }
             Status::FILE_LOCK_CONFLICT => (Code::FileLockConflict, "A region of the file is locked by an SMB client."),
             Status::OBJECT_NAME_INVALID => (Code::InvalidResourceName, "The specified resource name is invalid."),
+            Status::END_OF_FILE => (Code::InvalidRange, "The file has become shorter."),
             Status::FILE_CLOSED => (Code::LeaseLost, "The lease of the file has ended meanwhile."),
             Status::INVALID_OWNER | Status::INVALID_SECURITY_DESCR => {
                 (Code::FileInvalidPermission, "The file permission specified is invalid.")
@@ -417,8 +418,11 @@ mod tests {
             (Status::FILE_LOCK_CONFLICT, Code::FileLockConflict),
             (Status::DELETE_PENDING, Code::DeletePending),
             (Status::OBJECT_PATH_NOT_FOUND, Code::ParentNotFound),
+            (Status::END_OF_FILE, Code::InvalidRange),
+            (Status::UNEXPECTED_IO_ERROR, Code::InternalError),
         ] {
-            assert_eq!(Failure::from(refused(status)).code, code);
+            let failure = Failure::from(refused(status));
+            assert_eq!((failure.code, failure.lost), (code, Lost::Nothing), "no lease of others ends");
         }
         let lost = Failure::from(client::Error::Lost("gone"));
         assert_eq!((lost.code, lost.lost), (Code::ServerBusy, Lost::Session));

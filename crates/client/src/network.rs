@@ -92,7 +92,7 @@ pub trait Elsewhere: Any + Send + Sync {
     /// In bytes.
     fn length(&self) -> usize;
 
-    /// Has it come here: all of it, or an error.
+    /// Has it come here: all of it, or an error, which is `UnexpectedEof` where it is no longer all there.
     fn fetch(self: Box<Self>) -> Fetching;
 }
 

@@ -1,5 +1,7 @@
 //! READ (MS-SMB2 3.2.4.6).
 
+use std::io;
+
 use bytes::BytesMut;
 use wire::command::read::{ReadRequest, ReadResponse};
 use wire::ids::{Command, FileId};
@@ -16,10 +18,19 @@ pub(crate) async fn read(open: &OpenState, offset: u64, length: usize) -> Result
     match read_piece(open, offset, length).await? {
         Piece::Bytes(bytes) => Ok(Data::of_piece(bytes)),
         Piece::Elsewhere(data) => {
-            let fetched = data.fetch().await.map_err(|_| Error::Lost("the data that was read could not be fetched"))?;
+            let fetched = data.fetch().await.map_err(|error| not_fetched(&error, &open.path))?;
             Ok(Data::of_piece(fetched))
         }
     }
+}
+
+/// What would have been answered where the server had read it.
+fn not_fetched(error: &io::Error, path: &str) -> Error {
+    let status = match error.kind() {
+        io::ErrorKind::UnexpectedEof => Status::END_OF_FILE,
+        _ => Status::UNEXPECTED_IO_ERROR,
+    };
+    Error::refused(status, format!("read {path}"))
 }
 
 /// The same, where what is elsewhere stays there.
@@ -52,4 +63,20 @@ pub(crate) async fn read_piece(open: &OpenState, offset: u64, length: usize) -> 
 fn of_message(message: BytesMut) -> Result<Data, Error> {
     let range = ReadResponse::decode(&message)?.data_range();
     Ok(Data::new(message, range))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_fetched_is_told_as_the_server_would_and_ends_no_session() {
+        for (kind, status) in [
+            (io::ErrorKind::UnexpectedEof, Status::END_OF_FILE),
+            (io::ErrorKind::Other, Status::UNEXPECTED_IO_ERROR),
+            (io::ErrorKind::BrokenPipe, Status::UNEXPECTED_IO_ERROR),
+        ] {
+            assert_eq!(not_fetched(&kind.into(), "f").status(), Some(status), "{kind}");
+        }
+    }
 }

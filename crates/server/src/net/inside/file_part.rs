@@ -63,7 +63,7 @@ impl FilePart {
         self.length -= count;
     }
 
-    /// Reads all of it, here where it is in memory, else on a thread that may wait. What the file has no more is zeros.
+    /// Reads all of it, here where it is in memory, else on a thread that may wait. Fails with `UnexpectedEof` where the file has no longer all of it.
     pub async fn read(self) -> io::Result<Bytes> {
         let mut pieces = Vec::new();
         let (mut offset, mut left) = (self.offset, self.length);
@@ -94,8 +94,8 @@ impl FilePart {
         }
         // Whatever it is, it is the file's, and of nothing that could be told any more.
         let count = read.map_err(|_| Errno::IO)?;
-        lent.room()[count..wanted].fill(0);
-        Ok(lent)
+        // Nobody is to take what was never in the file for what is.
+        if count < wanted { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(lent) }
     }
 }
 

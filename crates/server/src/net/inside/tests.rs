@@ -148,14 +148,22 @@ async fn what_is_no_longer_in_memory_is_read_by_a_thread_that_may_wait() {
     let (near, mut far) = connection(&Spare::default(), &server.pool);
     let mut incoming = near.into_split().0;
     waiting::forbid(waiting::Forbidden::Panics);
-    poll_fn(|task| far.poll_send_file(task, &node, 5, 2 << 20)).await.unwrap();
+    poll_fn(|task| far.poll_send_file(task, &node, 5, (1 << 20) + 5)).await.unwrap();
     let Some(Piece::File(part)) = arrived(&mut incoming).pop() else { panic!("it was read") };
     assert!(!part.is_in_memory());
     let read = part.read().await.unwrap();
+    assert!(read.len() == (1 << 20) + 5 && read.iter().all(|byte| *byte == 7));
+    for (offset, length) in [(5, 2 << 20), (0, (1 << 20) + 11), (2 << 20, 1)] {
+        poll_fn(|task| far.poll_send_file(task, &node, offset, length)).await.unwrap();
+        let Some(Piece::File(part)) = arrived(&mut incoming).pop() else { panic!("it was read") };
+        let cut = part.read().await.map(|read| read.len()).map_err(|error| error.kind());
+        assert_eq!(
+            cut,
+            Err(io::ErrorKind::UnexpectedEof),
+            "{length} bytes of what the file has no more, from {offset}"
+        );
+    }
     waiting::forbid(waiting::Forbidden::Not);
-    let (there, lost) = read.split_at((1 << 20) + 5);
-    assert!(there.iter().all(|byte| *byte == 7));
-    assert!(lost.len() == (1 << 20) - 5 && lost.iter().all(|byte| *byte == 0), "what the file has no more");
 }
 
 #[tokio::test]
