@@ -25,6 +25,8 @@ ANSWER_SECONDS = 20
 MANY = 10_000
 # The same where those in the way are another account, or another address.
 FAIR_SECONDS = 5
+# Keys that are replaced, and who reads meanwhile.
+REPLACED, READERS = 8, 8
 # What the server may have grown by at the end: what it keeps for those who connect, and what the allocator keeps.
 GROWTH_MIB = 160
 
@@ -36,7 +38,7 @@ def run(kind, report, options):
         rest.make("kept", b"kept text")
         before = None
         for check in (no_http, heads, hosts, smuggling, pipelines, bodies_that_differ, no_bodies, authorizations, strangers, names, ranges, documents,
-                      silent_heads, slow_bodies, many_bodies, nothing_taken, files_not_taken):
+                      silent_heads, slow_bodies, many_bodies, nothing_taken, files_not_taken, keys_replaced):
             with report.check(NAME, check.__doc__):
                 check(rest)
                 expect(rest.read("kept") == b"kept text", "it does not answer, or another text")
@@ -57,9 +59,9 @@ def memory_mib(server):
 class Rest:
     """The interface, and an account of it."""
 
-    def __init__(self, server, account=None):
+    def __init__(self, server, account=None, key="key1"):
         self.server, self.port, self.account = server, server.rest_port, account or server.keeper
-        self.key = base64.b64decode(json.loads(server._run("account", "keys", self.account, "--json"))["key1"])
+        self.key = base64.b64decode(json.loads(server._run("account", "keys", self.account, "--json"))[key])
 
     def connect(self, seconds=ANSWER_SECONDS, address=HOST):
         return socket.create_connection((HOST, self.port), timeout=seconds, source_address=(address, 0))
@@ -426,3 +428,29 @@ def files_not_taken(rest):
     finally:
         rest.server._run("share", "delete", "bystanders", "--force")
         rest.server._run("account", "delete", "bystander")
+
+
+def keys_replaced(rest):
+    """a key of the account is replaced, and who reads by the other one goes on reading"""
+    by_other, ends, seen = Rest(rest.server, key="key2"), threading.Event(), []
+
+    def reads():
+        while not ends.is_set():
+            seen.append(by_other.asked(by_other.head("GET", f"{SHARE}/kept")))
+
+    readers = [threading.Thread(target=reads) for _ in range(READERS)]
+    for reader in readers:
+        reader.start()
+    try:
+        for _ in range(REPLACED):
+            time.sleep(1)
+            rest.server._run("account", "keys", rest.account, "--regenerate", "1")
+    finally:
+        ends.set()
+        for reader in readers:
+            reader.join()
+        rest.key = Rest(rest.server).key
+    expect(len(seen) > REPLACED, f"{len(seen)} answers")
+    wrong = [(one.status, one.code) for one in seen if one.status != 200 or one.body != b"kept text"]
+    # The server may be asked for more than it is told of in time, and says so.
+    expect(all(one == (503, "ServerBusy") for one in wrong) and len(wrong) <= len(seen) // 20, f"{len(seen)} answers, of which {wrong}")

@@ -358,6 +358,10 @@ impl From<client::Error> for Failure {
                     Failure::new(Code::ServerBusy, "The share was taken away, or is another one now; try again.");
                 return Failure { lost: Lost::Share, ..busy };
             }
+            Status::USER_SESSION_DELETED | Status::NETWORK_SESSION_EXPIRED => {
+                let busy = Failure::new(Code::ServerBusy, "The session at the file server has ended; try again.");
+                return Failure { lost: Lost::Session, ..busy };
+            }
             Status::BAD_NETWORK_NAME => (Code::ShareNotFound, "The specified share does not exist."),
             _ => {
                 tracing::debug!(%error, "the file server refused what the REST interface asked");
@@ -426,6 +430,8 @@ mod tests {
         }
         let lost = Failure::from(client::Error::Lost("gone"));
         assert_eq!((lost.code, lost.lost), (Code::ServerBusy, Lost::Session));
+        let ended = Failure::from(refused(Status::USER_SESSION_DELETED));
+        assert_eq!((ended.code, ended.lost), (Code::ServerBusy, Lost::Session));
         // What is wrong with a share, or with the catalog, ends no lease of others.
         let share = Failure::from(refused(Status::NETWORK_NAME_DELETED));
         assert_eq!((share.code, share.lost), (Code::ServerBusy, Lost::Share));

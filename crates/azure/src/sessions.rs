@@ -3,14 +3,21 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use client::{Channels, Network, Session, Settings, Signing, Target, Tree, WhenLost};
+use client::{Channels, Network, Session, Settings, Signing, Status, Target, Tree, WhenLost};
 use control::{Keys, KnownCatalog, ShareRecord};
 use secure::hmac_sha256;
 use tokio::sync::Mutex;
+use tokio::time::sleep;
 
 use crate::auth::Proven;
-use crate::failure::Failure;
+use crate::failure::{Code, Failure, Lost};
+
+/// When a key that was replaced is tried again: the catalog may know of it before the server does, or the other way round.
+const AGAIN_AFTER: Duration = Duration::from_millis(250);
+/// How long a key that the server goes on refusing is not tried: it would take that for guessing.
+const REFUSED_FOR: Duration = Duration::from_secs(1);
 
 /// The sessions there are, one for each account that asks. The account is who has proved its key, and the session signs in with that key.
 pub(crate) struct Sessions {
@@ -22,12 +29,20 @@ pub(crate) struct Sessions {
     accounts: parking_lot::Mutex<HashMap<String, OfAccount>>,
 }
 
-/// An account's session, if there is one.
-type OfAccount = Arc<Mutex<Option<Live>>>;
+/// How an account is signed in.
+type OfAccount = Arc<Mutex<SignedIn>>;
+
+#[derive(Default)]
+struct SignedIn {
+    live: Option<Live>,
+    /// What tells the key apart that was refused last, and when.
+    refused: Option<([u8; 32], Instant)>,
+}
 
 struct Live {
     /// What tells the key apart with which it signed in.
     key: [u8; 32],
+    since: Instant,
     session: Session,
     /// By the number of each share, and its name: another share may have that later.
     trees: HashMap<(i64, String), Tree>,
@@ -41,16 +56,24 @@ impl Sessions {
 
     /// A share of an account, reached by a session of it.
     pub(crate) async fn share(&self, of: &Proven, share: &ShareRecord) -> Result<Tree, Failure> {
-        let keys = self.catalog.keys(of.account()).ok_or_else(|| Failure::no_share(&share.name))?;
-        let key = fingerprint(&keys);
         let of_account = self.of_account(of.account());
-        let mut live = of_account.lock().await;
+        let mut signed_in = of_account.lock().await;
+        match self.tree(of.account(), &mut signed_in, share).await {
+            // The session has ended in this moment, as it does with its key.
+            Err(failure) if failure.lost == Lost::Session => self.tree(of.account(), &mut signed_in, share).await,
+            done => done,
+        }
+    }
+
+    async fn tree(&self, account: &str, signed_in: &mut SignedIn, share: &ShareRecord) -> Result<Tree, Failure> {
+        let keys = self.catalog.keys(account).ok_or_else(|| Failure::no_share(&share.name))?;
         // A key that was replaced has ended its session, and an operator may have.
-        let known = match live.take().filter(|known| known.key == key && !known.session.has_ended()) {
-            Some(known) => live.insert(known),
+        let is_well = |live: &Live| live.key == fingerprint(&keys) && !live.session.has_ended();
+        let known = match signed_in.live.take().filter(is_well) {
+            Some(live) => signed_in.live.insert(live),
             None => {
-                let session = self.sign_in(of.account(), &keys).await?;
-                live.insert(Live { key, session, trees: HashMap::new() })
+                let live = self.live(account, &mut signed_in.refused).await?;
+                signed_in.live.insert(live)
             }
         };
         let which = (share.id, share.name.clone());
@@ -64,16 +87,39 @@ impl Sessions {
         Ok(tree)
     }
 
+    /// Signs in, where it has to be once more, by then with another key.
+    async fn live(&self, account: &str, refused: &mut Option<([u8; 32], Instant)>) -> Result<Live, Failure> {
+        for is_last in [false, true] {
+            let keys = self.catalog.keys(account).ok_or_else(changing)?;
+            let (key, since) = (fingerprint(&keys), Instant::now());
+            if !is_last && refused.is_some_and(|(of, at)| of == key && at.elapsed() < REFUSED_FOR) {
+                return Err(changing());
+            }
+            match self.sign_in(account, &keys).await {
+                Ok(session) => {
+                    *refused = None;
+                    return Ok(Live { key, since, session, trees: HashMap::new() });
+                }
+                Err(error) if error.status() == Some(Status::LOGON_FAILURE) => *refused = Some((key, Instant::now())),
+                Err(error) => return Err(error.into()),
+            }
+            if !is_last {
+                sleep(AGAIN_AFTER).await;
+            }
+        }
+        Err(changing())
+    }
+
     /// Forgets how a share was reached: it was deleted meanwhile, and is there again.
     pub(crate) async fn leave(&self, share: &ShareRecord) {
-        if let Some(known) = self.of_account(&share.account).lock().await.as_mut() {
+        if let Some(known) = self.of_account(&share.account).lock().await.live.as_mut() {
             known.trees.retain(|(id, _), _| *id != share.id);
         }
     }
 
-    /// Forgets an account's session, which no longer does what it is asked.
-    pub(crate) async fn forget(&self, of: &Proven) {
-        *self.of_account(of.account()).lock().await = None;
+    /// Forgets an account's session, which no longer does what it was asked since then. One that is newer stays.
+    pub(crate) async fn forget(&self, of: &Proven, since: Instant) {
+        self.of_account(of.account()).lock().await.live.take_if(|live| live.since <= since);
     }
 
     fn of_account(&self, account: &str) -> OfAccount {
@@ -86,7 +132,7 @@ impl Sessions {
         Arc::clone(accounts.entry(account.to_owned()).or_default())
     }
 
-    async fn sign_in(&self, account: &str, keys: &Keys) -> Result<Session, Failure> {
+    async fn sign_in(&self, account: &str, keys: &Keys) -> Result<Session, client::Error> {
         let target = Target {
             host: self.address.ip().to_string(),
             port: self.address.port(),
@@ -101,8 +147,16 @@ impl Sessions {
             when_lost: WhenLost::End,
             ..Settings::default()
         };
-        Ok(Session::connect(&target, settings, Arc::clone(&self.network)).await?)
+        Session::connect(&target, settings, Arc::clone(&self.network)).await
     }
+}
+
+/// The server does not take the account's key, or there is none by now.
+fn changing() -> Failure {
+    Failure::new(
+        Code::ServerBusy,
+        "A key of the account was replaced, and the file server does not take it yet; try again.",
+    )
 }
 
 /// Tells whether a key is another one, and nothing else of it.
@@ -116,7 +170,8 @@ mod tests {
     use std::time::Duration;
 
     use client::Tcp;
-    use control::{AccountKind, AccountName, Catalog, Control, DataFolder, NewShare, Overrides, Source};
+    use control::{AccountKind, AccountName, Catalog, Control, DataFolder, Key, NewShare, Overrides, Source};
+    use server::{Config, Server};
     use tokio::net::TcpListener;
     use tokio::time::timeout;
 
@@ -128,19 +183,67 @@ mod tests {
         (Proven::by_key(account), known.share_of(account, &format!("of-{account}")).unwrap())
     }
 
-    #[tokio::test]
-    async fn an_account_that_signs_in_slowly_keeps_no_other_waiting() {
-        let place = tempfile::tempdir().unwrap();
-        let folder = DataFolder::create(place.path()).unwrap();
+    /// A catalog of these accounts, each with a share.
+    fn catalog_of(accounts: &[&str], place: &std::path::Path) -> (DataFolder, Control) {
+        let folder = DataFolder::create(place).unwrap();
         let mut catalog = Catalog::open(&folder).unwrap();
-        for account in ["slow", "other"] {
+        for account in accounts {
             let name: AccountName = account.parse().unwrap();
             catalog.create_account(&name, AccountKind::FileStorage).unwrap();
             let source = Source::Ram { bytes: NonZeroU64::new(1 << 20).unwrap() };
             let new = NewShare::new(format!("of-{account}").parse().unwrap(), source);
             catalog.create_share(&NewShare { account: Some(name), ..new }).unwrap();
         }
-        let mut control = Control::new(&folder, catalog, Overrides::default());
+        let control = Control::new(&folder, catalog, Overrides::default());
+        (folder, control)
+    }
+
+    #[tokio::test]
+    async fn a_key_that_is_being_replaced_is_tried_once_more() {
+        let place = tempfile::tempdir().unwrap();
+        let (folder, mut control) = catalog_of(&["work"], place.path());
+        let known = control.catalog();
+        let config =
+            Config { listen: vec!["127.0.0.1:0".parse().unwrap()], shards: 1, opens: None, metadata_cache_bytes: None };
+        let server = Server::start(&config, control.configuration().unwrap()).unwrap();
+        let (admin, address) = (server.admin(), server.addresses()[0]);
+        let inside = Arc::new(crate::inside::Inside(server.connector(address)));
+        let sessions = Sessions::new(inside, address, known.clone());
+        let (proven, share) = share_of("work", &known);
+        let before = sessions.share(&proven, &share).await.unwrap();
+        let mut changes = Catalog::open(&folder).unwrap();
+        let mut replace = || {
+            changes.regenerate_key(&"work".parse().unwrap(), Key::One, None).unwrap();
+            control.configuration().unwrap()
+        };
+        // What is known is ahead of the server.
+        let configuration = replace();
+        let (again, ()) = tokio::join!(sessions.share(&proven, &share), async {
+            sleep(AGAIN_AFTER / 2).await;
+            admin.replace(configuration);
+        });
+        assert_ne!(again.unwrap().session_id(), before.session_id());
+        // A key that is not taken in time is not tried all the time.
+        let configuration = replace();
+        for _ in 0..10 {
+            let failure = sessions.share(&proven, &share).await.map(drop).unwrap_err();
+            assert_eq!((failure.code, failure.lost), (Code::ServerBusy, Lost::Nothing));
+        }
+        admin.replace(configuration);
+        sleep(REFUSED_FOR).await;
+        let since = Instant::now();
+        let last = sessions.share(&proven, &share).await.unwrap();
+        sessions.forget(&proven, since).await;
+        assert_eq!(sessions.share(&proven, &share).await.unwrap().session_id(), last.session_id(), "it is newer");
+        sessions.forget(&proven, Instant::now()).await;
+        assert_ne!(sessions.share(&proven, &share).await.unwrap().session_id(), last.session_id());
+        server.stop(Duration::ZERO);
+    }
+
+    #[tokio::test]
+    async fn an_account_that_signs_in_slowly_keeps_no_other_waiting() {
+        let place = tempfile::tempdir().unwrap();
+        let (_folder, mut control) = catalog_of(&["slow", "other"], place.path());
         let known = control.catalog();
         control.configuration().unwrap();
         // It takes who comes and answers nobody.

@@ -70,6 +70,20 @@ impl Operation {
         if matches!(self, Operation::CreateFile | Operation::PutRange) { PUT_MAX } else { DOCUMENT_MAX }
     }
 
+    /// It tells what is in files, and may be done once more.
+    pub(super) fn changes_nothing(self) -> bool {
+        matches!(
+            self,
+            Operation::GetFile
+                | Operation::GetFileProperties
+                | Operation::GetDirectoryProperties
+                | Operation::ListDirectory
+                | Operation::ListRanges
+                | Operation::ListHandles
+                | Operation::AbortCopy
+        )
+    }
+
     /// The operation that is asked for.
     pub(crate) fn of(method: &Method, target: &Target, query: &Query, headers: &HeaderMap) -> Result<Self, Failure> {
         let [restype, comp] = ["restype", "comp"].map(|name| query.get(name).unwrap_or_default());
