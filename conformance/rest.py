@@ -30,6 +30,11 @@ connection.request("GET", f"{url.path}/other?restype=directory&comp=list&{signat
 answer = connection.getresponse()
 print(answer.status, answer.headers.get("x-ms-error-code", ""))
 """
+# The operations that the client has requests for.
+BUILT = """
+from azure.storage.fileshare._generated.operations import _operations
+print(*(name.removeprefix("build_").removesuffix("_request") for name in dir(_operations) if name.startswith("build_") and name.endswith("_request")))
+"""
 
 
 class WithRest(multilane.Multilane):
@@ -99,5 +104,7 @@ def run(kind, report, options):
         report.server_is_well(NAME, server)
         asked += rest_table.asked_of(server)
     rest_table.compare(report, NAME, asked, "Python", options, set(rest_table.OPERATIONS) - rest_table.OF_SHARES)
+    built = subprocess.run([python, "-c", BUILT], capture_output=True, text=True, timeout=CHECK_SECONDS, check=True)
+    rest_table.whole(report, NAME, built.stdout.split())
     report.absorb(NAME, [python, "-m", "conformance.rest_dev_checks"], CHECK_SECONDS, env=dict(os.environ, MULTILANE=str(multilane.binary())),
                   cwd=packages.ROOT)

@@ -31,6 +31,19 @@ FILE = ("CreateFile", "GetFile", "GetFileProperties", "SetFileProperties", "SetF
         "PutRange update", "PutRange clear", "PutRangeFromUrl", "ListRanges", "CopyFile", "AbortCopy",
         "CreateSymbolicLink", "GetSymbolicLink", "CreateHardLink", "ListHandles", "CloseHandles")
 OPERATIONS = (*SERVICE, *SHARE, *DIRECTORY, *FILE)
+# What the published client for Python builds requests for, in its own words where these are others: all of the service's operations.
+BUILT = {
+    "service_list_shares_segment": "ListShares", "share_get_access_policy": "GetShareAcl", "share_set_access_policy": "SetShareAcl",
+    "share_get_statistics": "GetShareStats", "share_restore": "UndeleteShare", "share_create_snapshot": "SnapshotShare",
+    "directory_list_files_and_directories_segment": "ListDirectory", "directory_list_handles": "ListHandles", "directory_force_close_handles": "CloseHandles",
+    "file_list_handles": "ListHandles", "file_force_close_handles": "CloseHandles", "file_download": "GetFile", "file_set_http_headers": "SetFileProperties",
+    "file_upload_range": "PutRange update", "file_upload_range_from_url": "PutRangeFromUrl", "file_get_range_list": "ListRanges",
+    "file_list_all_ranges": "ListRanges", "file_start_copy": "CopyFile",
+}
+# What operations name without saying whose it is.
+BY_THEMSELVES = ("Permission", "UserDelegationKey", "SymbolicLink", "HardLink", "Copy")
+# How many there are in the version that is asked for.
+BUILT_COUNT = 52
 # Those whose checks by Python are the suite rest_shares'; all others are the suite rest's.
 OF_SHARES = set(SHARE) - {"GetShareProperties", "CreatePermission", "GetPermission"}
 PARTED = {operation.partition(" ")[0] for operation in OPERATIONS if " " in operation}
@@ -60,6 +73,28 @@ def compare(report, suite, lines, client, options, operations=OPERATIONS):
         expect(not wrong, f"{wrong}; python3 -m conformance.run --only {suite} --update writes it")
         never = [operation for operation in column if client in LANGUAGES and column[operation] == NEVER]
         expect(not never, f"never asked for, and rest_table.py has no reason: {never}")
+
+
+def whole(report, suite, built):
+    """A check: each operation that the published client builds requests for is in the table, and a client asks for it."""
+    with report.check(suite, "docs/REST.md has all operations that the published client knows"):
+        expect(len(built) == BUILT_COUNT, f"it builds {len(built)} requests")
+        rows = read()
+        unknown = [name for name in built if operation_of(name) not in rows]
+        expect(not unknown, f"in no row: {unknown}")
+        never = [operation for operation in map(operation_of, built) if not any(rows[operation][client] for client in LANGUAGES)]
+        expect(not never, f"asked for by nobody: {never}")
+
+
+def operation_of(built):
+    """The operation, in the table's words, that the client for Python builds a request for."""
+    if built in BUILT:
+        return BUILT[built]
+    place, verb, *words = built.split("_")
+    place, what = place.capitalize(), "".join(word.capitalize() for word in words)
+    if what == "Lease":
+        return f"Lease{place} {verb}"
+    return f"{verb.capitalize()}{'' if what in BY_THEMSELVES else place}{what}"
 
 
 def asked_of(server):
