@@ -10,8 +10,8 @@ use super::{Catalog, ShareRecord, Source, accounts, kept, provisions, share_rows
 use crate::share_lease::may_change;
 use crate::{AccountName, Error, Reason, ShareName};
 
-/// Deleted shares of one account that are kept: who makes and deletes shares fills neither the catalog nor the folder for them.
-const KEPT_MAX: i64 = 200;
+/// Deleted shares of one account that are kept, as many as there can be shares: who makes and deletes them fills neither the catalog nor the folder for them.
+const KEPT_MAX: i64 = 1000;
 
 /// A share that was deleted, and can be had again for a while.
 #[derive(Clone, Debug, PartialEq, Eq)]
