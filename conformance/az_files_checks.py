@@ -5,7 +5,8 @@ import os
 
 from conformance.az_command import ACCOUNT, BY_KEY, FOLDER, PLACE, SHARE, URL, az, log_in, refused, register
 from conformance.report import Lines, expect
-from conformance.rest_checks import opened, smb
+from conformance.rest_checks import BY_SMB, opened
+from conformance.rest_client import smb
 
 UNTIL = ("--expiry", "2099-01-01T00:00Z")
 AS_SIGNED_IN = ("--account-name", ACCOUNT, "--file-endpoint", f"{URL}/{ACCOUNT}", "--auth-mode", "login", "--backup-intent")
@@ -193,7 +194,7 @@ def handles():
     """what SMB clients have open is listed and closed"""
     at = ("--name", SHARE, "--recursive")
     (FOLDER / "open").write_text("x")
-    with smb() as tree, opened(tree, "open"):
+    with smb(*BY_SMB) as tree, opened(tree, "open"):
         expect([one["path"] for one in by_key("share", "list-handle", *at)["items"]] == ["open"], "others are listed")
         closed = by_key("share", "close-handle", *at, "--close-all")
         expect(closed == {"closed_handles_count": 1, "failed_handles_count": 0}, closed)
