@@ -14,7 +14,7 @@ import subprocess
 import threading
 import time
 
-from conformance import packages
+from conformance import packages, rest_table
 from conformance.as_azure import as_azure
 from conformance.report import Skip, expect
 
@@ -33,6 +33,7 @@ def run(kind, report, options):
     with as_azure() as (server, environment):
         for name, program in tests.items():
             one_package(report, name, program, with_accounts(environment))
+        rest_table.sums(report, NAME, "Go")
         report.server_is_well(NAME, server)
 
 

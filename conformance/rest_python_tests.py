@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tarfile
 
-from conformance import packages
+from conformance import packages, rest_table
 from conformance.as_azure import as_azure
 from conformance.report import Skip
 
@@ -31,6 +31,7 @@ def run(kind, report, options):
         paths = os.pathsep.join(map(str, (packages.HERE / "rest-python", packages.ROOT)))
         report.absorb(NAME, [python, "-m", "pytest", "-q", "--no-header", "--tb=no", "--capture=no", "-p", "lines", "-p", "no:cacheprovider",
                              *(f"{module}.py" for module in MODULES)], CHECK_SECONDS, env=environment | {"PYTHONPATH": paths}, cwd=tests)
+        rest_table.sums(report, NAME, "Python")
         report.server_is_well(NAME, server)
 
 

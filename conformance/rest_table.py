@@ -97,6 +97,16 @@ def operation_of(built):
     return f"{verb.capitalize()}{'' if what in BY_THEMSELVES else place}{what}"
 
 
+def sums(report, suite, client):
+    """A check: as many of the client's own tests have passed in this run, and failed as they are known to, as the page tells."""
+    with report.check(suite, "docs/REST.md tells how many tests pass"):
+        tests = [check.outcome for check in report.checks if check.suite == suite and re.search(": [Tt]est", check.name)]
+        for outcome, row in (("known", "all of these"), ("pass", "and these pass")):
+            cells = re.search(rf"^\| {row} \| (\d+) \| (\d+) \|$", PAGE.read_text(), re.MULTILINE).groups()
+            told = int(cells[("Python", "Go").index(client)])
+            expect(told == tests.count(outcome), f"{row}: the page has {told}, the run {tests.count(outcome)}")
+
+
 def asked_of(server):
     """The lines of its log."""
     return server.log.read_text(errors="replace").splitlines()

@@ -4,7 +4,8 @@ import pytest
 
 
 def pytest_runtest_logreport(report):
-    name = report.nodeid.rpartition("/")[2].replace(".py::", ": ").replace("::", ".")
+    module, _, test = report.nodeid.partition("::")
+    name = f"{module.rpartition('/')[2].removesuffix('.py')}: {test.replace('::', '.')}"
     if report.failed and report.when != "teardown":
         reason = str(getattr(report.longrepr, "reprcrash", None) and report.longrepr.reprcrash.message or report.longrepr)
         print(f"\nnot ok {name} - {reason}"[:500].replace("\n", " | ").replace(" | not ok", "\nnot ok", 1), flush=True)
