@@ -55,7 +55,7 @@ pub(super) fn of_account(management: &Management, ask: &Ask, account: &str) -> R
 pub(super) fn of_service(management: &Management, ask: &Ask, account: &str) -> Result<Answer, Failure> {
     let wanted: Wanted = ask.json()?;
     let resource = needed("canonicalizedResource", &wanted.canonicalized_resource)?;
-    let path = resource.strip_prefix("/file/").and_then(|rest| rest.strip_prefix(account)).ok_or_else(|| {
+    let path = path_of(resource, account).ok_or_else(|| {
         Failure::bad("InvalidRequestPropertyValue", format!("The canonicalizedResource is not /file/{account}/SHARE."))
     })?;
     let optional = [
@@ -72,6 +72,11 @@ pub(super) fn of_service(management: &Management, ask: &Ask, account: &str) -> R
     let parameters: Vec<(&str, &str)> = std::iter::once(("sr", kind)).chain(optional).collect();
     let token = signed(management, &wanted, &target(account, path)?, &parameters)?;
     Ok(answered(StatusCode::OK, &json!({ "serviceSasToken": token })))
+}
+
+/// The path of a share or a file of this account, with a `/` before it: another account's name may begin as this one's does.
+fn path_of<'a>(resource: &'a str, account: &str) -> Option<&'a str> {
+    resource.strip_prefix("/file/")?.strip_prefix(account).filter(|path| path.starts_with('/'))
 }
 
 fn target(account: &str, path: &str) -> Result<Target, Failure> {
@@ -122,5 +127,18 @@ fn key_of<'a>(keys: &'a Keys, name: &str) -> Result<&'a str, Failure> {
             "InvalidRequestPropertyValue",
             format!("There is no key '{name}'; there are key1 and key2."),
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signature_is_for_what_this_account_has_and_no_other() {
+        assert_eq!(path_of("/file/work/docs/a b", "work"), Some("/docs/a b"));
+        for other in ["/file/work2/docs", "/file/other/docs", "/blob/work/docs", "/file/work", ""] {
+            assert_eq!(path_of(other, "work"), None, "{other}");
+        }
     }
 }
