@@ -37,6 +37,45 @@ pub fn names(host: &str, path: &str, query: &str) -> Option<Vec<String>> {
     target::Target::parse(host, path, dots).ok().map(|target| target.names)
 }
 
+/// What the head of a request says, whoever asks.
+#[doc(hidden)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// It is taken for one of an account, where there is none.
+    pub is_proven: bool,
+    /// Names from a share's root on of what is copied or renamed.
+    pub source: Option<Vec<String>>,
+    /// The first byte and the last.
+    pub range: Option<(u64, Option<u64>)>,
+    /// Bytes of metadata.
+    pub metadata_bytes: usize,
+}
+
+/// Reads all that the head of a request says, for who tests what reads it. `None` where it is no HTTP, or its URL is refused.
+#[doc(hidden)]
+pub fn read_head(method: &str, url: &str, headers: &[(&str, &str)]) -> Option<Head> {
+    let mut request = hyper::Request::builder().method(method).uri(url);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let (parts, ()) = request.body(()).ok()?.into_parts();
+    let host = parts.uri.host().unwrap_or_default();
+    let query = query::Query::parse(parts.uri.query().unwrap_or_default()).ok()?;
+    let target = target::Target::parse(host, parts.uri.path(), target::Dots::of_target(&parts.headers)).ok()?;
+    let _ = cors::preflight(&[cors::Rule::default()], &parts.headers);
+    let _ = answer::check_version(parts.headers.get("x-ms-version"));
+    let (is_proven, source) = auth::read_head(&parts, &query, &target);
+    let operations::Said { range, metadata_bytes, .. } = operations::read_head(&parts.headers, &query);
+    Some(Head { is_proven, source, range, metadata_bytes })
+}
+
+/// Reads a body in JSON, whatever it is meant for, or what is kept of a file. False where what is kept changes by being read and written.
+#[doc(hidden)]
+pub fn read_body(body: &[u8]) -> bool {
+    management::read_body(body);
+    operations::read_body(body)
+}
+
 /// True of a path that is for the management interface and names something there, for who tests what reads it.
 #[doc(hidden)]
 pub fn is_managed(method: &str, host: &str, path: &str) -> bool {

@@ -197,6 +197,31 @@ pub(crate) fn read_signature(path: &str, query: &str, second: i64) -> Option<()>
     sas::read(&query, &target, way)
 }
 
+/// What [`crate::read_head`] finds of who asks: whether that is anybody, and the names of the source, if the operation has one.
+pub(crate) fn read_head(parts: &Parts, query: &Query, target: &Target) -> (bool, Option<Vec<String>>) {
+    let way = Way { peer: [127, 0, 0, 1].into(), is_secure: true, at: Timestamp::UNIX_EPOCH };
+    let is_proven = prove(parts, query, target, way, &Nobody).is_ok();
+    let evidence = Evidence { proof: AuditProof::AccountKey, requester: String::new(), token: String::new() };
+    let (account, rights) = (target.account.clone(), Rights::Key);
+    let proven = Proven { account, rights, overrides: Overrides::default(), principal: None, evidence };
+    let source = Operation::of(&parts.method, target, query, &parts.headers)
+        .and_then(|operation| source(&proven, operation, (target, &parts.headers), way, &Nobody));
+    (is_proven, source.ok().flatten().map(|source| source.names))
+}
+
+/// A server without accounts.
+struct Nobody;
+
+impl Known for Nobody {
+    fn keys(&self, _: &str) -> Option<Keys> {
+        None
+    }
+
+    fn policy(&self, _: &str, _: &str, _: &str) -> Option<Policy> {
+        None
+    }
+}
+
 /// Keys that nobody has: what is signed for an account that does not exist is looked at with them, as long as with others.
 static NOBODYS: LazyLock<Keys> = LazyLock::new(|| {
     let key = || BASE64_STANDARD.encode([0; 64]);
@@ -219,18 +244,6 @@ mod tests {
     use hyper::Request;
 
     use super::*;
-
-    struct Nobody;
-
-    impl Known for Nobody {
-        fn keys(&self, _: &str) -> Option<Keys> {
-            None
-        }
-
-        fn policy(&self, _: &str, _: &str, _: &str) -> Option<Policy> {
-            None
-        }
-    }
 
     #[test]
     fn who_is_refused_is_told_which_account_the_request_names() {

@@ -315,6 +315,15 @@ fn tier(kind: AccountKind) -> &'static str {
     }
 }
 
+/// Reads a body as each that this has, for who tests what reads it.
+pub(super) fn read(body: &[u8]) {
+    let _ = serde_json::from_slice::<NameToCheck>(body);
+    let _ = serde_json::from_slice::<KeyToReplace>(body);
+    if let Ok(wanted) = serde_json::from_slice::<Wanted>(body) {
+        let _ = wanted.properties.refuse_other().and_then(|()| wanted.plan());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

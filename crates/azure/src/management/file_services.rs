@@ -326,6 +326,13 @@ fn told_sum(shares: &[Option<Provisioned>]) -> Value {
     })
 }
 
+/// Reads a body as what is wanted, for who tests what reads it.
+pub(super) fn read(body: &[u8]) {
+    let Ok(Wanted { properties }) = serde_json::from_slice(body) else { return };
+    let _ = properties.share_delete_retention_policy.map(WantedRetention::days);
+    let _ = properties.cors.map(WantedCors::rules);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

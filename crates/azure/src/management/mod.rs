@@ -252,6 +252,14 @@ impl Ask {
     }
 }
 
+/// Reads a body as what each operation wants, for who tests what reads it.
+pub(crate) fn read_body(body: &[u8]) {
+    accounts::read(body);
+    file_services::read(body);
+    shares::read(body);
+    signatures::read(body);
+}
+
 fn not_allowed(by: &str) -> Failure {
     let message =
         format!("The client '{by}' has no role that allows this; it needs {}.", Role::Contributor.azure_name());

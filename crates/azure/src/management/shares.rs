@@ -384,6 +384,13 @@ fn told_deleted(management: &Management, account: &Account, deleted: &DeletedSha
     told
 }
 
+/// Reads a body as each that this has, for who tests what reads it.
+pub(super) fn read(body: &[u8]) {
+    let _ = serde_json::from_slice::<Wanted>(body).map(|wanted| wanted.properties.refuse_other());
+    let _ = serde_json::from_slice::<WantedAgain>(body);
+    let _ = serde_json::from_slice::<WantedLease>(body).map(WantedLease::action);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -130,6 +130,12 @@ fn key_of<'a>(keys: &'a Keys, name: &str) -> Result<&'a str, Failure> {
     }
 }
 
+/// Reads a body as what is wanted, for who tests what reads it.
+pub(super) fn read(body: &[u8]) {
+    let resource = serde_json::from_slice(body).ok().and_then(|wanted: Wanted| wanted.canonicalized_resource);
+    let _ = resource.and_then(|resource| Some(target("account", path_of(&resource, "account")?)));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -36,9 +36,7 @@ pub(super) fn key(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
     let Some(principal) = ask.by.principal() else {
         return Err(Failure::unauthenticated("only who asks with a token has user delegation keys"));
     };
-    let wrong = || Failure::new(Code::InvalidXmlDocument, "The body is not a KeyInfo in XML.");
-    let text = std::str::from_utf8(&ask.body).map_err(|_| wrong())?;
-    let asked: KeyInfo = quick_xml::de::from_str(text).map_err(|_| wrong())?;
+    let asked = parsed(&ask.body)?;
     match asked.delegated_user_tid.as_deref().filter(|tenant| !tenant.is_empty()) {
         None => {}
         Some(TENANT) => {
@@ -46,14 +44,7 @@ pub(super) fn key(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
         }
         Some(_) => return Err(Failure::unauthenticated("there is no such tenant")),
     }
-    let given = asked.start.as_deref().filter(|start| !start.is_empty());
-    let lasts = lasts(given, &asked.expiry, Timestamp::now());
-    let (start, expiry) = lasts.ok_or_else(|| {
-        Failure::new(
-            Code::InvalidXmlNodeValue,
-            "Start and Expiry are times in UTC, Expiry is to come, and 7 days are between them at most.",
-        )
-    })?;
+    let (start, expiry) = asked.lasts(Timestamp::now())?;
     let told = |time: Timestamp| time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let delegation = Delegation {
         principal: principal.to_owned(),
@@ -75,4 +66,28 @@ pub(super) fn key(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
             value: BASE64_STANDARD.encode(delegation.key(&keys)),
         },
     )
+}
+
+fn parsed(body: &[u8]) -> Result<KeyInfo, Failure> {
+    let wrong = || Failure::new(Code::InvalidXmlDocument, "The body is not a KeyInfo in XML.");
+    let text = std::str::from_utf8(body).map_err(|_| wrong())?;
+    quick_xml::de::from_str(text).map_err(|_| wrong())
+}
+
+impl KeyInfo {
+    /// When the key begins and ends that is asked for now.
+    fn lasts(&self, now: Timestamp) -> Result<(Timestamp, Timestamp), Failure> {
+        let given = self.start.as_deref().filter(|start| !start.is_empty());
+        lasts(given, &self.expiry, now).ok_or_else(|| {
+            Failure::new(
+                Code::InvalidXmlNodeValue,
+                "Start and Expiry are times in UTC, Expiry is to come, and 7 days are between them at most.",
+            )
+        })
+    }
+}
+
+/// Reads a body that asks for a key, for who tests what reads it.
+pub(super) fn read_body(body: &[u8]) -> Result<(), Failure> {
+    parsed(body)?.lasts(Timestamp::UNIX_EPOCH).map(drop)
 }

@@ -255,7 +255,7 @@ fn length(ask: &Ask) -> Result<Option<u64>, Failure> {
 /// Set File Properties: length, HTTP headers, attributes, times, permission. HTTP headers that are not named are gone then.
 pub(super) async fn set_properties(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
     let length = length(ask)?;
-    let mut content = kept::content(ask)?;
+    let mut content = kept::content(&ask.headers)?;
     content.entry(Content::Type).or_default();
     service.check_fits(ask, length.unwrap_or_default())?;
     let place = service.place(ask).await?;

@@ -17,6 +17,8 @@ use crate::failure::{Code, Failure};
 
 /// Handles of one answer, and those that one request closes, at most.
 const HANDLES_MAX: usize = 1000;
+/// The header that names one.
+const ID: &str = "x-ms-handle-id";
 
 #[derive(Serialize)]
 #[serde(rename_all = "PascalCase")]
@@ -132,14 +134,18 @@ fn rights(granted: u32) -> Vec<&'static str> {
     rights.into_iter().filter(|(bits, _)| granted & bits != 0).map(|(_, name)| name).collect()
 }
 
-/// Force Close Handles: one, or all (`*`).
+/// The handle that is meant, or none where all are (`*`).
+pub(super) fn one_or_all(text: &str) -> Result<Option<u64>, Failure> {
+    if text == "*" {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(|_| Failure::header(ID, "the number of a handle, or *"))
+}
+
+/// Force Close Handles: one, or all.
 pub(super) async fn close(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
-    const ID: &str = "x-ms-handle-id";
     let id = ask.header(ID).ok_or_else(|| Failure::missing(ID))?;
-    let wanted = match id {
-        "*" => None,
-        id => Some(id.parse::<u64>().map_err(|_| Failure::header(ID, "the number of a handle, or *"))?),
-    };
+    let wanted = one_or_all(id)?;
     let place = service.place(ask).await?;
     place.tree.facts(&place.path).await?;
     let most = if wanted.is_some() { usize::MAX } else { HANDLES_MAX };

@@ -106,7 +106,7 @@ impl Kept {
 
     /// What a request sets of a new file.
     pub(super) fn asked(ask: &Ask) -> Result<Kept, Failure> {
-        Ok(Kept { metadata: metadata(&ask.headers)?, content: content(ask)?, copy: None })
+        Ok(Kept { metadata: metadata(&ask.headers)?, content: content(&ask.headers)?, copy: None })
     }
 
     /// Changes it, one after the other.
@@ -249,10 +249,11 @@ fn is_identifier(name: &str) -> bool {
 
 /// The HTTP headers that a request sets; those that it leaves out there will be none of. An empty type stands for none, where one that was never set is
 /// that of any bytes.
-pub(super) fn content(ask: &Ask) -> Result<BTreeMap<Content, String>, Failure> {
+pub(super) fn content(headers: &HeaderMap) -> Result<BTreeMap<Content, String>, Failure> {
     let mut content = BTreeMap::new();
     for one in Content::ALL {
-        let Some(value) = ask.header(one.header()).filter(|value| !value.is_empty()) else { continue };
+        let value = headers.get(one.header()).and_then(|value| value.to_str().ok());
+        let Some(value) = value.filter(|value| !value.is_empty()) else { continue };
         // The service takes bytes of any number for one, and so does this.
         if one == Content::Md5 && BASE64_STANDARD.decode(value).is_err() {
             return Err(Failure::new(Code::InvalidMd5, "x-ms-content-md5 is no Base64."));

@@ -228,7 +228,7 @@ fn marker_of_name(name: &str) -> String {
     percent_encoding::utf8_percent_encode(name, percent_encoding::NON_ALPHANUMERIC).to_string()
 }
 
-fn name_of_marker(marker: &str) -> Result<String, Failure> {
+pub(super) fn name_of_marker(marker: &str) -> Result<String, Failure> {
     let wrong = |_| Failure::new(Code::InvalidContinuationToken, "The marker is none that this service has told.");
     percent_encoding::percent_decode_str(marker).decode_utf8().map(Into::into).map_err(wrong)
 }

@@ -15,6 +15,7 @@ mod operation;
 mod permission;
 mod range;
 mod ranges;
+mod read;
 mod rename;
 mod service;
 mod service_properties;
@@ -45,6 +46,7 @@ use crate::target::Target;
 
 pub(crate) use self::file::PUT_MAX;
 pub(crate) use self::operation::Operation;
+pub(crate) use self::read::{Said, read_body, read_head};
 pub(crate) use self::service_properties::rules;
 pub(crate) use self::share::new_name as new_share_name;
 pub(crate) use self::share_acl::parsed as policies;

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use client::{Control, File, SecurityDescriptor, SecurityInformation};
 use control::ShareName;
 use hyper::StatusCode;
+use hyper::header::HeaderMap;
 use parking_lot::Mutex;
 use secure::hmac_sha256;
 use serde::{Deserialize, Serialize};
@@ -229,9 +230,7 @@ pub(super) async fn fetch(service: &Service, ask: &Ask) -> Result<(), Failure> {
 pub(super) async fn create(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
     let record = service.record(ask)?;
     let share = record.id;
-    let wrong = |_| Failure::new(Code::InvalidJsonDocument, "The body is not {\"permission\": SDDL} in JSON.");
-    let body: Body = serde_json::from_slice(&ask.body).map_err(wrong)?;
-    let descriptor = Format::named(body.format.as_deref().or_else(|| ask.header(FORMAT)))?.read(&body.permission)?;
+    let descriptor = parsed(&ask.body, ask.header(FORMAT))?;
     let too_long = || Failure::new(Code::FileInvalidPermission, "A permission has 16 KiB as bytes at most.");
     let key = service.files.permissions.remember(share, &descriptor).ok_or_else(too_long)?;
     let bytes = descriptor.encode().ok_or_else(too_long)?;
@@ -240,6 +239,24 @@ pub(super) async fn create(service: &Service, ask: &Ask) -> Result<Answer, Failu
     let mut answer = empty(StatusCode::CREATED);
     set_header(&mut answer, KEY, &key);
     Ok(answer)
+}
+
+/// The permission of a body. How it is written is said there, or else by the header.
+fn parsed(body: &[u8], header: Option<&str>) -> Result<SecurityDescriptor, Failure> {
+    let wrong = |_| Failure::new(Code::InvalidJsonDocument, "The body is not {\"permission\": SDDL} in JSON.");
+    let body: Body = serde_json::from_slice(body).map_err(wrong)?;
+    Format::named(body.format.as_deref().or(header))?.read(&body.permission)
+}
+
+/// Reads a permission as a header has it, for who tests what reads it.
+pub(super) fn read(text: &str, headers: &HeaderMap) -> Result<(), Failure> {
+    let format = headers.get(FORMAT).and_then(|value| value.to_str().ok());
+    Format::named(format)?.read(text).map(drop)
+}
+
+/// Reads a body that makes one, likewise.
+pub(super) fn read_body(body: &[u8]) -> Result<(), Failure> {
+    parsed(body, None).map(drop)
 }
 
 /// Get Permission.

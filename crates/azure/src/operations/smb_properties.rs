@@ -164,6 +164,11 @@ fn when(name: &str, text: &str, now: FileTime) -> Result<FileTime, Failure> {
     if time == FileTime::default() { Err(wrong()) } else { Ok(time) }
 }
 
+/// Reads a time, and names of attributes, for who tests what reads them.
+pub(super) fn read(text: &str) -> Result<(), Failure> {
+    when("a header", text, FileTime(1)).and(attributes(text, true)).map(drop)
+}
+
 /// Attributes by their names; none where they are preserved.
 fn attributes(text: &str, is_directory: bool) -> Result<FileAttributes, Failure> {
     let text = text.trim();
