@@ -1,10 +1,11 @@
 """A tree of 2,000 files both ways over Azure Files' REST interface, by AzCopy and by rclone as they are published, compared byte for byte with the source,
-with the disk, and with what an SMB client sees; and AzCopy as a service principal.
+with the disk, and with what SMB clients see, one of which has the share mounted meanwhile; and AzCopy as a service principal.
 
 AzCopy comes as npm has it, rclone is built with two of its backends and the commands that are used here (rest-rclone/rclone).
 """
 
 import base64
+import contextlib
 import datetime
 import hashlib
 import hmac
@@ -20,6 +21,8 @@ import time
 import urllib.parse
 
 from conformance import packages, rest_table, tree
+from conformance.kernel_fsx import guest_card, listening
+from conformance.mounted import mounted
 from conformance.report import Failure, Skip, expect
 from conformance.rest import WithRest, WithTls
 from conformance.server import Wanted, serving
@@ -38,11 +41,15 @@ def run(kind, report, options):
         raise Skip("other servers have no REST interface")
     packages.need("smbclient")
     programs = {"AzCopy": azcopy(), "rclone": packages.go_program("rest-rclone", "rclone")}
-    with serving(WithRest, Wanted(shares=("conf", "other"), on_tmpfs=True)) as server, Smbclient(server, report) as smb:
+    with contextlib.ExitStack() as stack:
+        card = guest_card(stack, report)
+        server = stack.enter_context(serving(listening(WithRest, card), Wanted(shares=("conf", "other"), on_tmpfs=True)))
+        smb = stack.enter_context(Smbclient(server, report))
         source = with_large_files(smb.work)
-        for client, work in (("AzCopy", AzCopy), ("rclone", Rclone)):
-            both_ways(report, client, work(server, programs[client], smb.work), server, smb, source)
-            rest_table.compare(report, NAME, rest_table.asked_of(server), client, options)
+        with mounted(server, card) as mount:
+            for client, work in (("AzCopy", AzCopy), ("rclone", Rclone)):
+                both_ways(report, client, work(server, programs[client], smb.work), (server, smb, mount), source)
+                rest_table.compare(report, NAME, rest_table.asked_of(server), client, options)
         report.server_is_well(NAME, server)
         by_token(report, programs["AzCopy"], source, smb.work)
 
@@ -83,7 +90,8 @@ def may_listen(address):
     return True
 
 
-def both_ways(report, client, with_it, server, smb, source):
+def both_ways(report, client, with_it, beside, source):
+    server, smb, mount = beside
     remote = f"tree-{client.lower()}"
     count = tree.count(source)
     back = smb.work / "back"
@@ -95,6 +103,8 @@ def both_ways(report, client, with_it, server, smb, source):
         smb.client(f'cd "{remote}"; recurse on; prompt off; lcd "{back}"; mget *')
         tree.expect_same(source, back)
     shutil.rmtree(back)
+    with report.check(NAME, f"the kernel, which has the share mounted meanwhile, sees the tree that {client} has put"):
+        mount.expect_same(source, remote)
     with report.check(NAME, f"{client} gets the tree back"):
         back.mkdir()
         with_it.get(remote, back)
