@@ -33,8 +33,9 @@ def run(kind, report, options):
         (server.share_path() / "a").write_text(KEPT)
         before, memory = left(server), process_resident(server.pid)
         environment = dict(server.rest_environment(), REST_KEPT=KEPT, SCHEMA_SEED=str(options.schema_seed), SCHEMA_SECONDS=str(options.schema_seconds))
-        report.absorb(NAME, [python, "-m", "conformance.rest_schema_checks"], CHECK_SECONDS + 2 * options.schema_seconds, env=environment,
-                      cwd=packages.ROOT)
+        said = report.absorb(NAME, [python, "-m", "conformance.rest_schema_checks"], CHECK_SECONDS + 2 * options.schema_seconds, env=environment,
+                             cwd=packages.ROOT)
+        report.note("".join(f"{NAME}: {line}\n" for line in said.splitlines() if " requests in " in line).rstrip())
         with report.check(NAME, "nothing has left its share, and the server has not grown"):
             expect(left(server) == before, f"{sorted(left(server) ^ before)} came or went")
             grown = (process_resident(server.pid) - memory) // MIB

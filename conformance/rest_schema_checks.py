@@ -49,6 +49,8 @@ LEASES: tuple[str, ...] = ("11111111-1111-1111-1111-111111111111", "22222222-222
 # What answers have told of: keys of permissions, and deleted shares with their versions.
 KEYS: list[str] = ["1*2"]
 DELETED: list[tuple[str, str]] = []
+# Files that were leased, and what else their names need.
+LEASED: dict[str, list[tuple[str, str]]] = {}
 CHOSEN = {"x-ms-lease-id": LEASES, "x-ms-proposed-lease-id": LEASES, "x-ms-source-lease-id": LEASES, "x-ms-destination-lease-id": LEASES,
           "x-ms-deleted-share-name": ("made", "gone"), "x-ms-file-permission-key": KEYS}
 # The description has them, and this server has nothing that they are about.
@@ -418,6 +420,8 @@ def ask(client, operation, chosen):
             answer = request.sent_by(client, sign)
         operation.statuses[answer.status, answer.headers.get("x-ms-error-code", "")] += 1
         learn(answer)
+        if operation.name == "LeaseFile" and answer.status < 300:
+            LEASED[request.path] = [one for one in request.headers.items() if one[0] == "x-ms-allow-trailing-dot"]
         look_at(request, is_right, answer)
     except (Failure, ElementTree.ParseError, ValueError) as error:
         reason = str(error) if isinstance(error, Failure) else f"{type(error).__name__} {error}: {answer}"
@@ -451,6 +455,15 @@ def go_round(client, operations, seed):
         expect(answer.status == 200 and answer.body == KEPT, f"what nobody asks for: {answer}")
 
 
+def give_up_leases(client):
+    """Breaks those that are left: each is a handle."""
+    for path, more in LEASED.items():
+        headers = [("x-ms-lease-action", "break"), *more, ("Content-Length", "0")]
+        answer = client.ask("PUT", f"{path}?comp=lease", shared_key("PUT", path, [("comp", "lease")], headers), b"")
+        # The lease may be over, or the file gone.
+        expect(answer.status in (202, 404, 409), answer)
+
+
 def main():
     began, rounds = time.monotonic(), 0
     found = schemathesis.openapi.from_dict(DESCRIPTION)
@@ -461,6 +474,8 @@ def main():
         while rounds < ROUNDS or time.monotonic() - began < SECONDS:
             go_round(client, operations, SEED + rounds)
             rounds += 1
+    with lines.check("leases are given up"):
+        give_up_leases(client)
     for operation in operations:
         with lines.check(f"{operation.name}: its answers are those of the description"):
             expect(not operation.wrong, " | ".join(operation.wrong.values()))
