@@ -4,16 +4,19 @@ Needs what `links` needs, and a kernel with BBR."""
 import contextlib
 import os
 import subprocess
+import sys
 import time
 
 from conformance import links, multilane
-from conformance.channels import server
-from conformance.links import command
+from conformance.links import InNamespace, command
 from conformance.report import Skip, expect
+from conformance.server import Wanted
 
 NAME = "pacing"
 PACING, UNPACED = "bbr", "reno"
 LOAD_SECONDS = 5
+REST_PORT = 10004
+SMB = "( sport = :445 or dport = :445 )"
 
 
 def run(kind, report, options):
@@ -28,10 +31,37 @@ def run(kind, report, options):
             with report.check(NAME, "connections that stay on the machine are not paced"):
                 with load(here, served, "127.0.0.1"):
                     seen(here, 2, UNPACED)
+                with visit(here):
+                    seen(here, 1, UNPACED, f"( sport = :{REST_PORT} )")
             with report.check(NAME, "connections that leave the machine are paced as the machine has it"):
                 with load(there, served, network.address):
                     seen(here, 1, PACING)
                     seen(there, 1, PACING)
+
+
+class WithRest(InNamespace):
+    """The server, by REST as well."""
+
+    def command(self):
+        return [*super().command(), "--rest", str(REST_PORT)]
+
+
+@contextlib.contextmanager
+def server(namespace):
+    served = WithRest(Wanted(shares=(), ram_shares=("ram",)), namespace)
+    try:
+        yield served.start()
+    finally:
+        served.remove()
+
+
+@contextlib.contextmanager
+def visit(namespace):
+    """A connection to the REST interface that says nothing."""
+    says_nothing = f"import socket; held = socket.create_connection(('127.0.0.1', {REST_PORT})); input()"
+    with subprocess.Popen(["ip", "netns", "exec", namespace, sys.executable, "-c", says_nothing], stdin=subprocess.PIPE) as visitor:
+        yield
+        visitor.communicate(b"\n", timeout=10 * LOAD_SECONDS)
 
 
 def have_paced(namespace):
@@ -58,11 +88,11 @@ def load(namespace, served, address):
         running.wait()
 
 
-def seen(namespace, ends, wanted):
+def seen(namespace, ends, wanted, ports=SMB):
     """Waits until so many ends of connections to the server are open in a namespace, all of them with this congestion control."""
     until = time.monotonic() + LOAD_SECONDS
     while True:
-        told = in_namespace(namespace, "ss", "-tinHO", "state", "established", "( sport = :445 or dport = :445 )").splitlines()
+        told = in_namespace(namespace, "ss", "-tinHO", "state", "established", ports).splitlines()
         if len(told) == ends or time.monotonic() > until:
             break
         time.sleep(0.05)

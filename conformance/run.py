@@ -21,7 +21,7 @@ SERVERS = {"multilane": multilane.Multilane, "samba": samba.Samba}
 # so do the third's, by REST, and the kernel's in a guest; the last one's look at times, too, or need a guest each.
 LANES = {
     "torture": ("torture", "failover"),
-    "clients": ("py_smbprotocol", "go_smb2", "counted", "rust_smb", "smbclient", "time_machine", "people", "backups", "names", "access", "prometheus", "otlp", "page"),
+    "clients": ("py_smbprotocol", "go_smb2", "counted", "rust_smb", "smbclient", "time_machine", "people", "backups", "names", "access", "prometheus", "otlp", "page", "az", "rest_page_az"),
     "rest": ("announced", "rest", "rest_shares", "rest_hostile", "rest_schema", "management", "rest_js", "rest_go", "rest_trees", "rest_page", "kernel"),
     "times": ("hostile", "pacing", "coherence", "frozen", "hanging", "power", "kernel_fsx", "kernel_channels"),
 }
@@ -29,7 +29,7 @@ LANES = {
 ALONE = ("soak", "channels", "cores", "limits", "why", "metadata_cache", "compare")
 SUITES = tuple(name for suites in (*LANES.values(), ALONE) for name in suites)
 # These run only where they are named: what they build, or an emulated machine, takes minutes.
-NAMED = ("package", "project", "rest_page_az", "az", "rest_python_tests", "rest_go_tests")
+NAMED = ("package", "project", "rest_python_tests", "rest_go_tests")
 
 
 def main():

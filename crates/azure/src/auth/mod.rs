@@ -206,7 +206,7 @@ pub(crate) fn read_head(parts: &Parts, query: &Query, target: &Target) -> (bool,
     let proven = Proven { account, rights, overrides: Overrides::default(), principal: None, evidence };
     let source = Operation::of(&parts.method, target, query, &parts.headers)
         .and_then(|operation| source(&proven, operation, (target, &parts.headers), way, &Nobody));
-    (is_proven, source.ok().flatten().map(|source| source.names))
+    (is_proven, source.ok().flatten().map(|source| source.target.names))
 }
 
 /// A server without accounts.
