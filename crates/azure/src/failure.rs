@@ -362,6 +362,9 @@ impl From<client::Error> for Failure {
                 let busy = Failure::new(Code::ServerBusy, "The session at the file server has ended; try again.");
                 return Failure { lost: Lost::Session, ..busy };
             }
+            Status::INSUFFICIENT_RESOURCES => {
+                (Code::ServerBusy, "The file server has no room for this just now; try again.")
+            }
             Status::BAD_NETWORK_NAME => (Code::ShareNotFound, "The specified share does not exist."),
             _ => {
                 tracing::debug!(%error, "the file server refused what the REST interface asked");
@@ -424,6 +427,7 @@ mod tests {
             (Status::OBJECT_PATH_NOT_FOUND, Code::ParentNotFound),
             (Status::END_OF_FILE, Code::InvalidRange),
             (Status::UNEXPECTED_IO_ERROR, Code::InternalError),
+            (Status::INSUFFICIENT_RESOURCES, Code::ServerBusy),
         ] {
             let failure = Failure::from(refused(status));
             assert_eq!((failure.code, failure.lost), (code, Lost::Nothing), "no lease of others ends");

@@ -39,13 +39,26 @@ struct SignedIn {
     refused: Option<([u8; 32], Instant)>,
 }
 
+/// A share as it was connected to: another one may have its name later, and whether it wants encryption is told then.
+#[derive(PartialEq, Eq, Hash)]
+struct Which {
+    number: i64,
+    name: String,
+    is_sealed: bool,
+}
+
+impl Which {
+    fn of(share: &ShareRecord) -> Self {
+        Which { number: share.id, name: share.name.clone(), is_sealed: share.seal_required }
+    }
+}
+
 struct Live {
     /// What tells the key apart with which it signed in.
     key: [u8; 32],
     since: Instant,
     session: Session,
-    /// By the number of each share, and its name: another share may have that later.
-    trees: HashMap<(i64, String), Tree>,
+    trees: HashMap<Which, Tree>,
 }
 
 impl Sessions {
@@ -76,13 +89,13 @@ impl Sessions {
                 signed_in.live.insert(live)
             }
         };
-        let which = (share.id, share.name.clone());
+        let which = Which::of(share);
         if let Some(tree) = known.trees.get(&which) {
             return Ok(tree.clone());
         }
         let tree = known.session.tree(&share.name).await?;
         let shares = self.catalog.shares();
-        known.trees.retain(|(id, name), _| shares.iter().any(|share| share.id == *id && share.name == *name));
+        known.trees.retain(|which, _| shares.iter().any(|share| Which::of(share) == *which));
         known.trees.insert(which, tree.clone());
         Ok(tree)
     }
@@ -113,7 +126,7 @@ impl Sessions {
     /// Forgets how a share was reached: it was deleted meanwhile, and is there again.
     pub(crate) async fn leave(&self, share: &ShareRecord) {
         if let Some(known) = self.of_account(&share.account).lock().await.live.as_mut() {
-            known.trees.retain(|(id, _), _| *id != share.id);
+            known.trees.retain(|which, _| which.number != share.id);
         }
     }
 
@@ -139,7 +152,7 @@ impl Sessions {
             user: account.to_owned(),
             password: keys.key1.clone(),
         };
-        // Both ends are in this process: nobody is between them, and only where the server signs everything is this signed.
+        // Both ends are in this process: nobody is between them, and nothing is signed.
         // The server ends a session when its key is replaced: signing in again with that would be refused, and be taken for somebody who guesses.
         let settings = Settings {
             channels: Channels::Exactly(1),

@@ -75,6 +75,11 @@ impl File {
         self.id
     }
 
+    /// True where both are of one open.
+    pub fn is_same(&self, other: &File) -> bool {
+        Arc::ptr_eq(&self.state, &other.state)
+    }
+
     /// False once it is closed, or every connection was lost and the server kept nothing.
     pub fn is_open(&self) -> bool {
         let is_gone = matches!(self.state.tree.shared.state.lock().phase, Phase::Gone(_));

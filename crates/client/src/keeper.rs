@@ -35,6 +35,8 @@ const ASK_EVERY: Duration = Duration::from_secs(600);
 /// Paths that are missing are tried again after so long.
 const RETRY_EVERY: Duration = Duration::from_secs(3);
 
+/// A server that tells of its interfaces does so at once. Else it is asked again when there is much to do.
+const ANSWER_MAX: Duration = Duration::from_secs(2);
 /// What was learnt of the interfaces ahead is good for so long.
 const AHEAD_MAX: Duration = Duration::from_secs(30);
 
@@ -45,13 +47,13 @@ pub(crate) fn learn_ahead(shared: &Arc<Shared>) {
     }
     let shared = Arc::clone(shared);
     tokio::spawn(async move {
-        match shared.learn_paths().await {
-            Ok(()) => {
+        match timeout(ANSWER_MAX, shared.learn_paths()).await {
+            Ok(Ok(())) => {
                 shared.paths.lock().is_ahead = true;
                 shared.call.notify_one();
             }
-            Err(error) => {
-                tracing::debug!(%error, "the server does not tell of its interfaces");
+            failed => {
+                tracing::debug!(?failed, "the server does not tell of its interfaces");
                 shared.paths.lock().asked = None;
             }
         }

@@ -2,6 +2,7 @@
 //! that SMB clients are kept out as others who ask here are. Leases end with the server.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::fmt::Write;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -79,33 +80,43 @@ impl Leases {
     /// Looks at the lease of a file, if there is one.
     fn with<T>(&self, place: &Place, file: FileNumber, look: impl FnOnce(Option<&mut Lease>) -> T) -> T {
         let session = place.tree.session_id();
-        let mut leases = self.0.lock();
-        let of_share = leases.entry(place.share).or_default();
         // One whose session has ended, or was followed by another, protects nothing any more.
         let is_over = |lease: &Lease| {
             let is_others = session.is_some() && lease.session != session;
             lease.file.as_ref().is_some_and(|file| is_others || !file.is_open())
         };
-        if of_share.get(&file).is_some_and(is_over)
-            && let Some(left) = of_share.remove(&file).and_then(|lease| lease.file)
-        {
-            drop(tokio::spawn(left.close()));
-        }
-        let seen = look(of_share.get_mut(&file));
+        self.with_all(place, |of_share| {
+            if of_share.get(&file).is_some_and(is_over)
+                && let Some(left) = of_share.remove(&file).and_then(|lease| lease.file)
+            {
+                drop(tokio::spawn(left.close()));
+            }
+            look(of_share.get_mut(&file))
+        })
+    }
+
+    /// Looks at all leases of a share.
+    fn with_all<T>(&self, place: &Place, look: impl FnOnce(&mut HashMap<FileNumber, Lease>) -> T) -> T {
+        let mut leases = self.0.lock();
+        let of_share = leases.entry(place.share).or_default();
+        let seen = look(of_share);
         if of_share.is_empty() {
             leases.remove(&place.share);
         }
         seen
     }
 
-    fn remove(&self, share: i64, file: FileNumber) -> Option<File> {
-        let mut leases = self.0.lock();
-        let of_share = leases.get_mut(&share)?;
-        let lease = of_share.remove(&file);
-        if of_share.is_empty() {
-            leases.remove(&share);
-        }
-        lease?.file
+    /// Removes the lease of a file where it is the one that is meant; fails where that says so. Gives the open that it had.
+    fn remove<E>(
+        &self,
+        place: &Place,
+        file: FileNumber,
+        is_meant: impl FnOnce(Option<&Lease>) -> Result<bool, E>,
+    ) -> Result<Option<File>, E> {
+        self.with_all(place, |of_share| {
+            let removed = if is_meant(of_share.get(&file))? { of_share.remove(&file) } else { None };
+            Ok(removed.and_then(|lease| lease.file))
+        })
     }
 
     fn add(&self, share: i64, file: FileNumber, lease: Lease) -> Result<(), File> {
@@ -152,10 +163,17 @@ pub(super) async fn by_header(
     name: &str,
     place: &Place,
 ) -> Result<Option<Leased>, Failure> {
-    let Some((file, turns)) = named(service, ask.header(name), place).await? else { return Ok(None) };
-    let turn = turns.turn.lock_owned().await;
-    turns.speaker.speaks_for(&origin.speaker());
-    Ok(Some(Leased { file, _turn: turn }))
+    let Some((mut file, mut turns)) = named(service, ask.header(name), place).await? else { return Ok(None) };
+    loop {
+        let turn = Arc::clone(&turns.turn).lock_owned().await;
+        // Until then the lease may have come to have another id, or another open.
+        let Some((now, of_now)) = named(service, ask.header(name), place).await? else { return Ok(None) };
+        if now.is_same(&file) {
+            turns.speaker.speaks_for(&origin.speaker());
+            return Ok(Some(Leased { file, _turn: turn }));
+        }
+        (file, turns) = (now, of_now);
+    }
 }
 
 /// Gives up a file's lease, where a header of that name says which it is.
@@ -203,7 +221,11 @@ async fn named(service: &Service, given: Option<&str>, place: &Place) -> Result<
 /// A lease goes with its file; others may have the name then.
 pub(super) fn forget(service: &Service, place: &Place, file: &File) {
     if let Some(id) = file.id() {
-        drop(service.files.leases.remove(place.share, id.into()));
+        let is_its = |lease: Option<&Lease>| {
+            let open = lease.and_then(|lease| lease.file.as_ref());
+            Ok::<_, Infallible>(open.is_some_and(|open| open.is_same(file)))
+        };
+        drop(service.files.leases.remove(place, id.into(), is_its));
     }
 }
 
@@ -293,12 +315,12 @@ async fn change(service: &Service, place: &Place, given: &str, proposed: String)
 
 async fn release(service: &Service, place: &Place, given: &str) -> Result<Answer, Failure> {
     let number = number_of(place).await?;
-    service.files.leases.with(place, number, |lease| match lease {
-        Some(lease) if lease.id == given => Ok(()),
+    let removed = service.files.leases.remove(place, number, |lease| match lease {
+        Some(lease) if lease.id == given => Ok(true),
         Some(_) => Err(mismatch()),
         None => Err(absent()),
     })?;
-    if let Some(file) = service.files.leases.remove(place.share, number) {
+    if let Some(file) = removed {
         file.close().await?;
     }
     answer(service, place, StatusCode::OK, None).await

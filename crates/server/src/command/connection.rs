@@ -146,6 +146,11 @@ impl Connection {
         if self.is_inside { Signing::Enabled } else { settings.signing }
     }
 
+    /// True of one that never leaves this process.
+    pub(crate) fn is_inside(&self) -> bool {
+        self.is_inside
+    }
+
     /// Asks the connection to end.
     pub(crate) fn end(&self, ending: Ending) {
         if self.ending.get() != Some(Ending::Now) {

@@ -80,8 +80,9 @@ pub(crate) async fn handle(context: &Context, message: &[u8]) -> Outcome {
     check_lock(context, candidate.as_ref(), named.as_deref())?;
     // The key of an account is taken all the same, and a wrong one is answered at once as for any other name that is locked.
     let mut seems_locked = candidate.as_ref().is_some_and(|candidate| is_locked(context, candidate));
+    // Nobody guesses inside the process, and who does elsewhere on the machine is not to keep its parts from each other.
     let attempt = match &named {
-        Some(user) if !seems_locked => Some(take_turn(context, user).await?),
+        Some(user) if !seems_locked && !context.connection.is_inside() => Some(take_turn(context, user).await?),
         Some(_) | None => None,
     };
     // From here on nothing is waited for until it is judged: threads at the same moment are all that can come past the last attempt.

@@ -79,6 +79,26 @@ async fn the_right_password_is_answered_at_once_from_elsewhere_while_others_gues
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_guesses_keeps_nothing_inside_the_process_from_signing_in() {
+    let server = server(Signing::Required);
+    let local = LocalSet::new();
+    for _ in 0..200 {
+        let server = Arc::clone(&server);
+        local.spawn_local(async move { try_in(&server, guess(HERE)).await });
+    }
+    local
+        .run_until(async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let here = Terms { peer: HERE, ..Terms::default() };
+            let (outside, _) = try_in(&server, Terms { peer: HERE, ..here }).await;
+            assert_eq!(outside, Status::INSUFFICIENT_RESOURCES);
+            let (status, took) = try_in(&server, Terms { is_inside: true, ..here }).await;
+            assert!(status == Status::SUCCESS && took < MOMENT, "{status:?} after {took:?}");
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_wait_ends_with_its_connection_and_leaves_nothing() {
     let server = server(Signing::Required);
     let local = LocalSet::new();
