@@ -18,6 +18,8 @@ from conformance.server import Wanted, serving
 NAME = "power"
 SHARE = "power"
 ROUNDS, SECONDS = 4, 2
+# Of what is acknowledged in a round there is more than so much.
+ENOUGH = 20
 READ_SECONDS = 120
 
 
@@ -38,7 +40,7 @@ def play(python, server, what, number, report):
     told = server.folder / f"told-{number}"
     acknowledged = cut(python, server, what, number, told)
     with report.check(NAME, f"{what}, round {number}: something was acknowledged before the cut"):
-        expect(acknowledged > 20, f"{acknowledged} items were")
+        expect(acknowledged > ENOUGH, f"{acknowledged} items were")
     report.absorb(NAME, [python, "-m", "conformance.power_checks", "read", what, str(number), str(told)], READ_SECONDS,
                   env=server.environment(), cwd=packages.ROOT)
 
@@ -50,10 +52,11 @@ def cut(python, server, what, number, told):
     lines = []
     reading = threading.Thread(target=lambda: lines.extend(writers.stdout), daemon=True)
     reading.start()
-    until = time.monotonic() + 10 * SECONDS
-    while not lines and time.monotonic() < until:
+    # A busy machine has them write slowly.
+    begun = time.monotonic()
+    while len(lines) <= ENOUGH and time.monotonic() < begun + 10 * SECONDS:
         time.sleep(0.05)
-    time.sleep(SECONDS)
+    time.sleep(max(0, begun + SECONDS - time.monotonic()))
     # What is told from here on may have been acknowledged by a disk that is gone.
     before = len(lines)
     server.disk.cut()

@@ -2,8 +2,10 @@
 
 import contextlib
 import dataclasses
+import itertools
 import os
 import pathlib
+import random
 import shutil
 import signal
 import socket
@@ -226,10 +228,23 @@ def is_free(port):
     return True
 
 
+def below_those_of_connections():
+    """The ports that no connection gets for its own end."""
+    lowest = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    return range(10_240, min(lowest, 32_768))
+
+
+# Another one each time, and other ones in each program.
+PORTS = itertools.cycle(random.sample(below_those_of_connections(), len(below_those_of_connections())))
+
+
 def free_port():
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return probe.getsockname()[1]
+    """One that stays free while its server is started again, however many connections there are."""
+    for port in itertools.islice(PORTS, 1000):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind((HOST, port))
+            return port
+    raise RuntimeError("no port is free")
 
 
 # An SMB2 NEGOTIATE that offers dialect 2.0.2 only (MS-SMB2 2.2.3), framed for TCP.
