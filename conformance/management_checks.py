@@ -339,6 +339,12 @@ def made_shares(client):
 
     expect(keep(enabled=True, days=7).share_delete_retention_policy.days == 7, "another number of days")
     refused(lambda: keep(enabled=True, days=366), "InvalidRequestPropertyValue", 400)
+    when = "2026-11-30T17:00:00.0000000Z"
+    of_snapshot = {"x_ms_snapshot": when}
+    for asks in (client.file_shares.delete, client.file_shares.get):
+        refused(lambda asks=asks: asks(GROUP, ACCOUNT, "made", **of_snapshot), "ShareSnapshotNotFound", 404)
+    refused(lambda: client.file_shares.create(GROUP, ACCOUNT, "made", {"properties": {}}, expand="snapshots"), "ShareSnapshotOperationNotSupported", 409)
+    expect(has_share("made"), "a share is deleted where a snapshot is meant")
     client.file_shares.delete(GROUP, ACCOUNT, "made")
     client.file_shares.delete(GROUP, ACCOUNT, "made")
     expect(not has_share("made"), "SMB clients have it still")

@@ -90,6 +90,12 @@ pub(super) enum Needs {
 }
 
 impl Call {
+    /// True of what is asked of one share.
+    pub(super) fn is_of_share(&self) -> bool {
+        use Call::{DeleteShare, GetShare, LeaseShare, PatchShare, PutShare, RestoreShare};
+        matches!(self, GetShare(_) | PutShare(_) | PatchShare(_) | DeleteShare(_) | RestoreShare(_) | LeaseShare(_))
+    }
+
     /// What has to be proved before it.
     pub(super) fn needs(&self) -> Needs {
         match self {

@@ -137,6 +137,9 @@ impl Management {
         if !is_for_tokens {
             check_version(query.get("api-version"))?;
         }
+        if call.is_of_share() {
+            shares::refuse_snapshot(&parts.headers, &query)?;
+        }
         let body = read(body).await?;
         if call == Call::SignIn {
             return Ok(sign_in::answer(&self.catalog, &body, origin));

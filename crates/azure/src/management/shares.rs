@@ -10,6 +10,7 @@ use control::{
     ShareProperties, ShareRecord, Source, lease_by, refused_by_lease,
 };
 use hyper::StatusCode;
+use hyper::header::HeaderMap;
 use jiff::Timestamp;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
@@ -20,6 +21,7 @@ use super::call::OfShare;
 use super::{Ask, Failure, Management};
 use crate::answer::{Answer, empty};
 use crate::operations::{LeaseTold, guid, new_guid, new_share_name, quota_gib, share_etag, tier_name};
+use crate::query::Query;
 
 const TYPE: &str = "Microsoft.Storage/storageAccounts/fileServices/shares";
 /// Shares of one answer, at most.
@@ -142,8 +144,20 @@ pub(super) async fn get(management: &Management, ask: &Ask, of: &OfShare) -> Res
     Ok(answered(StatusCode::OK, &told))
 }
 
+/// Fails where a request names a snapshot, of which there are none: what is asked of that must not be done to its share.
+pub(super) fn refuse_snapshot(headers: &HeaderMap, query: &Query) -> Result<(), Failure> {
+    if headers.contains_key("x-ms-snapshot") || query.get("sharesnapshot").is_some() {
+        return Err(Failure::missing("ShareSnapshotNotFound", "There are no snapshots of shares."));
+    }
+    Ok(())
+}
+
 /// Makes a share, in a folder that is made for it. One that is there already is changed to what is wanted.
 pub(super) async fn put(management: &Management, ask: &Ask, of: &OfShare) -> Result<Answer, Failure> {
+    if ask.expands("snapshots") {
+        let refusal = "This server makes no snapshots of shares.";
+        return Err(Failure::new(StatusCode::CONFLICT, "ShareSnapshotOperationNotSupported", refusal));
+    }
     let account = management.account(&of.account)?;
     if management.catalog.share_of(&account.name, &of.share).is_some() {
         return patch(management, ask, of).await;
@@ -186,9 +200,6 @@ pub(super) async fn delete(management: &Management, ask: &Ask, of: &OfShare) -> 
     let Some(share) = management.catalog.share_of(&account.name, &of.share) else {
         return Ok(empty(StatusCode::NO_CONTENT));
     };
-    if ask.query.get("sharesnapshot").is_some_and(|snapshot| !snapshot.is_empty()) {
-        return Err(Failure::missing("ShareSnapshotNotFound", "There are no snapshots of shares."));
-    }
     let by = ask.by.clone();
     let (account, name): (AccountName, ShareName) = (account.name.parse()?, share.name.parse()?);
     let deleted =

@@ -33,7 +33,7 @@ impl Ask {
 
     /// Refuses what is asked of a snapshot: there are none.
     pub(super) fn refuse_snapshot(&self) -> Result<(), Failure> {
-        match self.query.get("sharesnapshot").filter(|snapshot| !snapshot.is_empty()) {
+        match self.query.get("sharesnapshot") {
             Some(_) => Err(Failure::new(Code::ShareSnapshotNotFound, "The specified share snapshot does not exist.")),
             None => Ok(()),
         }
