@@ -3,6 +3,8 @@
 mod body;
 mod host;
 mod places;
+#[cfg(test)]
+mod proof_tests;
 mod turns;
 
 use std::io;
@@ -27,7 +29,6 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use jiff::Timestamp;
 use netif::Pacing;
 use server::Connector;
-use server::admin::{AuditOrigin, AuditSource};
 use tokio::io::AsyncRead;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
@@ -35,12 +36,12 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use crate::answer::{Answer, Broken, Piece, Piecewise, check_version, failed, finish, without_body};
-use crate::auth::{self, CopySource, Evidence, Known, Permissions, Policy, Principal, Proven, Way};
+use crate::auth::{Known, Permissions, Policy, Principal};
 use crate::cors;
 use crate::failure::{Code, Failure};
 use crate::inside::Inside;
 use crate::management::{self, Management};
-use crate::operations::{Allowed, Ask, AskedSource, Files, Making, Operation, Service};
+use crate::operations::{Allowed, Asked, Files, Making, Operation, Proof, Service};
 use crate::parts::{Outlet, Parts};
 use crate::query::Query;
 use crate::sessions::Sessions;
@@ -190,14 +191,6 @@ impl Connected {
     fn scheme(self) -> &'static str {
         if self.is_secure { "https" } else { "http" }
     }
-
-    /// Whose the request of this number is, as the audit log tells.
-    fn origin(self, by: &Proven, id: &str) -> AuditOrigin {
-        let Evidence { proof, requester, token } = by.evidence().clone();
-        let protocol = if self.is_secure { "HTTPS" } else { "HTTP" };
-        let (caller, request) = (self.peer.to_string().into(), id.to_owned());
-        AuditOrigin { protocol, caller, proof, requester, token, request, source: None }
-    }
 }
 
 /// Attends to one connection, by HTTPS where the interface speaks that.
@@ -308,73 +301,56 @@ impl Front {
     ) -> Result<Answer, Failure> {
         let (parts, body) = request.into_parts();
         check_version(parts.headers.get("x-ms-version"))?;
-        let way = Way { peer: connected.peer.ip(), is_secure: connected.is_secure, at: Timestamp::now() };
         let query = Query::parse(parts.uri.query().unwrap_or_default())?;
-        let catalog = &self.service.catalog;
-        // Nothing is read of the body for who has proved nothing, or may not do it.
-        let by = auth::prove(&parts, &query, &target, way, catalog)?;
-        let operation = Operation::of(&parts.method, &target, &query, &parts.headers)?;
-        by.allows(operation, &parts.headers)?;
-        let source = auth::source(&by, operation, (&target, &parts.headers), way, catalog)?;
+        let host = parts.headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+        let mut asked = Asked {
+            endpoint: target.endpoint(connected.scheme(), host),
+            headers: parts.headers.clone(),
+            parts,
+            target,
+            query,
+            body: Bytes::new(),
+            peer: connected.peer.ip(),
+            caller: connected.peer,
+            is_secure: connected.is_secure,
+            id: id.to_owned(),
+            held: None,
+        };
+        // Nothing is read of the body for who has proved nothing, or may not do it. What is done is proved again, once all is there.
+        let Proof { by, operation, .. } = asked.prove(&self.service.catalog)?;
         let gets_on = || stay.does(Doing::Sending);
         gets_on();
-        let (body, held) =
-            self.bodies.read((&parts.method, &parts.headers, operation.body_max()), body, gets_on).await?;
+        let head = (&asked.parts.method, &asked.parts.headers, operation.body_max());
+        (asked.body, asked.held) = self.bodies.read(head, body, gets_on).await?;
         stay.does(Doing::Waiting);
-        let host = parts.headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-        let endpoint = target.endpoint(connected.scheme(), host);
-        let overrides = by.overrides().clone();
-        let origin = connected.origin(&by, id);
-        let source = match source {
-            Some(CopySource { target, evidence }) => {
-                let of_source = |Evidence { proof, requester, token }| AuditSource { proof, requester, token };
-                let origin = AuditOrigin { source: evidence.map(of_source), ..origin.clone() };
-                Some(AskedSource { target, origin: self.service.operations.note_origin(origin)? })
-            }
-            None => None,
-        };
-        let origin = self.service.operations.note_origin(origin)?;
+        let asked = Arc::new(asked);
         let taker = Taker::of(by.account(), connected.peer.ip());
-        let ask = Arc::new(Ask {
-            by,
-            operation,
-            target,
-            source,
-            query,
-            headers: parts.headers,
-            body,
-            peer: connected.peer.ip(),
-            origin,
-            endpoint,
-            is_secure: connected.is_secure,
-            _held: held,
-        });
         let mut answer = match operation {
-            Operation::GetFile => self.sent(ask, &taker, stay).await?,
-            _ => self.done(ask, Allowed::Short).await?,
+            Operation::GetFile => self.sent(asked, &taker, stay).await?,
+            _ => self.done(asked, Allowed::Short).await?,
         };
         if matches!(operation, Operation::GetFile | Operation::GetFileProperties) {
-            overrides.apply(&mut answer);
+            by.overrides().apply(&mut answer);
         }
         Ok(answer)
     }
 
     /// Does it. Whoever leaves in the middle leaves nothing open.
-    async fn done(&self, ask: Arc<Ask>, allowed: Allowed) -> Result<Answer, Failure> {
-        let doing = tokio::spawn(Arc::clone(&self.service).perform(ask, allowed));
+    async fn done(&self, asked: Arc<Asked>, allowed: Allowed) -> Result<Answer, Failure> {
+        let doing = tokio::spawn(Arc::clone(&self.service).perform(asked, allowed));
         let done = doing.await;
         done.unwrap_or_else(|_| Err(Failure::new(Code::InternalError, "The request failed in the server.")))
     }
 
     /// A file, as soon as it may be sent. One that is short need not wait for that.
-    async fn sent(&self, ask: Arc<Ask>, taker: &Taker, stay: &Arc<Stay>) -> Result<Answer, Failure> {
+    async fn sent(&self, asked: Arc<Asked>, taker: &Taker, stay: &Arc<Stay>) -> Result<Answer, Failure> {
         let mut turn = self.places.turn_now(taker, stay);
         let allowed = if turn.is_some() { Allowed::Long } else { Allowed::Short };
-        let mut answer = self.done(Arc::clone(&ask), allowed).await;
+        let mut answer = self.done(Arc::clone(&asked), allowed).await;
         if turn.is_none() && answer.as_ref().is_err_and(|failure| failure.is_too_long) {
             turn = self.places.turn(taker, stay).await;
             if turn.is_some() {
-                answer = self.done(ask, Allowed::Long).await;
+                answer = self.done(asked, Allowed::Long).await;
             }
         }
         let mut answer = answer?;

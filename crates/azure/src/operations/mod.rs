@@ -1,5 +1,6 @@
 //! What is done: the operations of the service ("File service REST API").
 
+mod asked;
 mod checksum;
 mod copy;
 mod delegation;
@@ -25,25 +26,19 @@ mod share_lease;
 mod share_properties;
 mod smb_properties;
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use bytes::Bytes;
 use control::{KnownCatalog, Operations, ShareRecord};
 use hyper::StatusCode;
-use hyper::header::HeaderMap;
-use server::admin::NotedOrigin;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::answer::{Answer, empty};
-use crate::auth::Proven;
 use crate::failure::{Code, Failure, Lost};
-use crate::listener::Held;
-use crate::query::Query;
 use crate::sessions::Sessions;
-use crate::target::Target;
 
+use self::asked::Ask;
+pub(crate) use self::asked::{Asked, Proof};
 pub(crate) use self::file::PUT_MAX;
 pub(crate) use self::operation::Operation;
 pub(crate) use self::read::{Said, read_body, read_head};
@@ -99,71 +94,16 @@ pub(crate) enum Allowed {
     Long,
 }
 
-/// What is copied or renamed. Whoever asks is allowed to take it from there.
-pub(crate) struct AskedSource {
-    pub(crate) target: Target,
-    /// Whose what is opened there is, with what proves that it may be.
-    pub(crate) origin: NotedOrigin,
-}
-
-/// A request that somebody has proved to be allowed.
-pub(crate) struct Ask {
-    pub(crate) by: Proven,
-    pub(crate) operation: Operation,
-    pub(crate) target: Target,
-    /// What it is copied or renamed from, where the operation has that.
-    pub(crate) source: Option<AskedSource>,
-    pub(crate) query: Query,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: Bytes,
-    /// Where it comes from.
-    pub(crate) peer: IpAddr,
-    /// Whose it is: the audit log tells what is done for it of that.
-    pub(crate) origin: NotedOrigin,
-    /// The service's own address as the client named it, without a `/` at its end.
-    pub(crate) endpoint: String,
-    /// It is encrypted, and so are answers.
-    pub(crate) is_secure: bool,
-    /// What its body takes, as long as somebody works with it.
-    pub(crate) _held: Held,
-}
-
-impl Ask {
-    /// A header's value.
-    fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name).and_then(|value| value.to_str().ok())
-    }
-
-    /// A header's value as a number.
-    fn number(&self, name: &str) -> Result<Option<u64>, Failure> {
-        let number = |value: &str| value.parse().map_err(|_| Failure::header(name, "a number"));
-        self.header(name).map(number).transpose()
-    }
-
-    /// Whether a header says `true`.
-    fn is_true(&self, name: &str) -> bool {
-        self.header(name).is_some_and(|value| value.eq_ignore_ascii_case("true"))
-    }
-
-    /// How many entries a listing may have.
-    fn results_max(&self, most: usize) -> Result<usize, Failure> {
-        let Some(text) = self.query.get("maxresults") else { return Ok(most) };
-        match text.parse::<usize>() {
-            Ok(0) | Err(_) => {
-                let message = format!("maxresults is {text:?}; allowed: 1 to {most}.");
-                Err(Failure::new(Code::OutOfRangeQueryParameterValue, message))
-            }
-            Ok(number) => Ok(number.min(most)),
-        }
-    }
-}
-
 impl Service {
     /// Does what is asked. What changes nothing is done once more where the session that it was done by has ended, as it does when the account's key is
     /// replaced; of what changes something nobody knows how far it came.
-    pub(crate) async fn perform(self: Arc<Self>, ask: Arc<Ask>, allowed: Allowed) -> Result<Answer, Failure> {
+    ///
+    /// Who asks has to be allowed it each time: the key may be the one that was replaced.
+    pub(crate) async fn perform(self: Arc<Self>, asked: Arc<Asked>, allowed: Allowed) -> Result<Answer, Failure> {
+        let mut ask = Ask::of(&asked, &self)?;
         let mut done = self.once(&ask, allowed).await;
         if ask.operation.changes_nothing() && done.as_ref().is_err_and(|failure| failure.lost == Lost::Session) {
+            ask = Ask::of(&asked, &self)?;
             done = self.once(&ask, allowed).await;
         }
         if !done.as_ref().is_err_and(|failure| failure.is_too_long) {

@@ -1,5 +1,7 @@
 //! How files are opened for a request: with a bound on how long SMB clients may take to give up what they cache, and closed whatever comes of it.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::time::Duration;
 
 use client::{Access, Facts, File, OpenOptions, Tree};
@@ -38,7 +40,18 @@ impl Service {
         share: &ShareRecord,
         place: &Target,
     ) -> Result<Place, Failure> {
-        let tree = self.sessions.share(&ask.by, share).await?.marked(origin.context());
+        let mut had_to_wait = false;
+        let mut reaching = pin!(self.sessions.share(&ask.by, share));
+        let tree = poll_fn(|context| {
+            let reached = reaching.as_mut().poll(context);
+            had_to_wait |= reached.is_pending();
+            reached
+        });
+        let tree = tree.await?.marked(origin.context());
+        if had_to_wait {
+            // The session may be of a key that took the place of the one that signed this.
+            ask.prove_again(self)?;
+        }
         Ok(Place { tree, share: share.id, path: place.path() })
     }
 }

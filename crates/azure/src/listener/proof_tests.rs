@@ -1,0 +1,143 @@
+//! Keys that are replaced while a request that they signed is under way.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use control::{AccountKind, Catalog, Control, DataFolder, Key, NewShare, Overrides};
+use parking_lot::Mutex;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use secure::hmac_sha256;
+use server::{Config, Server};
+
+use super::*;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const LENGTH: usize = 256 << 10;
+
+/// A server with the account `work`, whose share `docs` is a RAM disk, and its REST interface.
+struct Kit {
+    rest: Rest,
+    server: Server,
+    control: Arc<Mutex<Control>>,
+    folder: DataFolder,
+    _place: tempfile::TempDir,
+}
+
+impl Kit {
+    fn new() -> Self {
+        let place = tempfile::tempdir().unwrap();
+        let folder = DataFolder::create(place.path()).unwrap();
+        let mut catalog = Catalog::open(&folder).unwrap();
+        catalog.create_account(&"work".parse().unwrap(), AccountKind::FileStorage).unwrap();
+        let source = control::Source::Ram { bytes: NonZeroU64::new(16 << 20).unwrap() };
+        let account = Some("work".parse().unwrap());
+        catalog.create_share(&NewShare { account, ..NewShare::new("docs".parse().unwrap(), source) }).unwrap();
+        let mut control = Control::new(&folder, catalog, Overrides::default());
+        let config =
+            Config { listen: vec!["127.0.0.1:0".parse().unwrap()], shards: 1, opens: None, metadata_cache_bytes: None };
+        let server = Server::start(&config, control.configuration().unwrap()).unwrap();
+        let (known, control) = (control.catalog(), Arc::new(Mutex::new(control)));
+        let source = Source {
+            catalog: known,
+            operations: Operations::new(&folder, &control, server.admin()),
+            smb: server.connector(server.addresses()[0]),
+            archive: folder.path().join("archive"),
+            group: crate::GROUP.to_owned(),
+            certificate: None,
+        };
+        let rest = Rest::start(Listening::on("127.0.0.1:0".parse().unwrap()).unwrap(), source).unwrap();
+        Kit { rest, server, control, folder, _place: place }
+    }
+
+    fn keys(&self) -> Keys {
+        self.control.lock().catalog().keys("work").unwrap()
+    }
+
+    fn replace(&self, key: Key) {
+        Catalog::open(&self.folder).unwrap().regenerate_key(&"work".parse().unwrap(), key, None).unwrap();
+        let configuration = self.control.lock().configuration().unwrap();
+        self.server.admin().replace(configuration);
+    }
+
+    /// The query of a URL that may read, make and write what is in the share, signed with this key.
+    fn signed(key: &str) -> String {
+        let (version, letters, end) = ("2025-05-05", "rcw", "2099-01-01T00:00:00Z");
+        let text = [letters, "", end, "/file/work/docs", "", "", "", version, "", "", "", "", ""].join("\n");
+        let signature = hmac_sha256(&BASE64_STANDARD.decode(key).unwrap(), text.as_bytes());
+        let signature = BASE64_STANDARD.encode(signature);
+        let signature = utf8_percent_encode(&signature, NON_ALPHANUMERIC);
+        format!("sv={version}&sr=s&sp={letters}&se={end}&sig={signature}")
+    }
+
+    fn send(&self, method: &str, query: &str, headers: &str) -> Talk {
+        let mut stream = TcpStream::connect(self.rest.address()).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let address = self.rest.address();
+        write!(stream, "{method} /work/docs/file?{query} HTTP/1.1\r\nHost: {address}\r\n{headers}\r\n").unwrap();
+        Talk(BufReader::new(stream))
+    }
+
+    /// Makes the file, full of this.
+    fn make(&self, byte: u8) {
+        let query = Kit::signed(&self.keys().key1);
+        let made = format!("x-ms-type: file\r\nx-ms-content-length: {LENGTH}\r\nContent-Length: 0\r\n");
+        assert_eq!(self.send("PUT", &query, &made).answer().0, 201);
+        let mut put = self.send("PUT", &format!("comp=range&{query}"), &range(LENGTH));
+        put.0.get_mut().write_all(&vec![byte; LENGTH]).unwrap();
+        assert_eq!(put.answer().0, 201);
+    }
+}
+
+fn range(length: usize) -> String {
+    format!("x-ms-write: update\r\nx-ms-range: bytes=0-{}\r\nContent-Length: {length}\r\n", length - 1)
+}
+
+struct Talk(BufReader<TcpStream>);
+
+impl Talk {
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.0.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    /// The status, the service's code, and the body.
+    fn answer(mut self) -> (u16, String, Vec<u8>) {
+        let status = self.line().split(' ').nth(1).unwrap().parse().unwrap();
+        let (mut code, mut length) = (String::new(), 0);
+        loop {
+            let line = self.line();
+            let Some((name, value)) = line.split_once(": ") else { break };
+            match name {
+                "x-ms-error-code" => code = value.to_owned(),
+                "content-length" => length = value.parse().unwrap(),
+                _ => {}
+            }
+        }
+        let mut body = vec![0; length];
+        self.0.read_exact(&mut body).unwrap();
+        (status, code, body)
+    }
+}
+
+#[test]
+fn what_is_whole_after_its_key_was_replaced_is_not_done() {
+    let kit = Kit::new();
+    kit.make(b'a');
+    let query = format!("comp=range&{}", Kit::signed(&kit.keys().key1));
+    let mut put = kit.send("PUT", &query, &format!("{}Expect: 100-continue\r\n", range(8)));
+    // Its body is wanted: until then it may be done.
+    assert_eq!(put.line(), "HTTP/1.1 100 Continue");
+    assert_eq!(put.line(), "");
+    put.0.get_mut().write_all(b"new").unwrap();
+    kit.replace(Key::One);
+    put.0.get_mut().write_all(b"-new-").unwrap();
+    let (status, code, _) = put.answer();
+    assert_eq!((status, &*code), (403, "AuthenticationFailed"));
+    let (status, _, body) = kit.send("GET", &Kit::signed(&kit.keys().key2), "").answer();
+    assert!(status == 200 && body == [b'a'; LENGTH], "{status}");
+}

@@ -1,0 +1,145 @@
+//! Requests as they came, and what somebody is allowed to have done of them.
+
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Deref;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use control::KnownCatalog;
+use hyper::header::HeaderMap;
+use hyper::http::request::Parts;
+use jiff::Timestamp;
+use server::admin::{AuditOrigin, AuditSource, NotedOrigin};
+
+use super::{Operation, Service};
+use crate::auth::{self, CopySource, Evidence, Proven, Way};
+use crate::failure::{Code, Failure};
+use crate::listener::Held;
+use crate::query::Query;
+use crate::target::Target;
+
+/// A request as it came. Nothing is done of it but as an [`Ask`].
+pub(crate) struct Asked {
+    /// Its head, as it is proved.
+    pub(crate) parts: Parts,
+    pub(crate) headers: HeaderMap,
+    pub(crate) target: Target,
+    pub(crate) query: Query,
+    pub(crate) body: Bytes,
+    /// Where it comes from.
+    pub(crate) peer: IpAddr,
+    pub(crate) caller: SocketAddr,
+    /// It is encrypted, and so are answers.
+    pub(crate) is_secure: bool,
+    /// The number that it is told by.
+    pub(crate) id: String,
+    /// The service's own address as the client named it, without a `/` at its end.
+    pub(crate) endpoint: String,
+    /// What its body takes, as long as somebody works with it.
+    pub(crate) held: Held,
+}
+
+/// What a request proves when it is looked at: keys are replaced, and what was signed ends, while it waits for something.
+pub(crate) struct Proof {
+    pub(crate) by: Proven,
+    pub(crate) operation: Operation,
+    source: Option<CopySource>,
+}
+
+impl Asked {
+    /// Who asks and for what, where that one may do it now.
+    pub(crate) fn prove(&self, known: &KnownCatalog) -> Result<Proof, Failure> {
+        let Asked { parts, query, target, .. } = self;
+        let way = Way { peer: self.peer, is_secure: self.is_secure, at: Timestamp::now() };
+        let by = auth::prove(parts, query, target, way, known)?;
+        let operation = Operation::of(&parts.method, target, query, &parts.headers)?;
+        by.allows(operation, &parts.headers)?;
+        let source = auth::source(&by, operation, (target, &parts.headers), way, known)?;
+        Ok(Proof { by, operation, source })
+    }
+
+    /// Whose it is, as the audit log tells.
+    fn origin(&self, by: &Proven) -> AuditOrigin {
+        let Evidence { proof, requester, token } = by.evidence().clone();
+        let protocol = if self.is_secure { "HTTPS" } else { "HTTP" };
+        let (caller, request) = (self.caller.to_string().into(), self.id.clone());
+        AuditOrigin { protocol, caller, proof, requester, token, request, source: None }
+    }
+}
+
+/// What is copied or renamed. Whoever asks is allowed to take it from there.
+pub(crate) struct AskedSource {
+    pub(crate) target: Target,
+    /// Whose what is opened there is, with what proves that it may be.
+    pub(crate) origin: NotedOrigin,
+}
+
+/// A request that somebody has proved to be allowed, once all of it was there and its turn had come.
+pub(crate) struct Ask {
+    asked: Arc<Asked>,
+    pub(crate) by: Proven,
+    pub(crate) operation: Operation,
+    /// What it is copied or renamed from, where the operation has that.
+    pub(crate) source: Option<AskedSource>,
+    /// Whose it is: the audit log tells what is done for it of that.
+    pub(crate) origin: NotedOrigin,
+}
+
+impl Deref for Ask {
+    type Target = Asked;
+
+    fn deref(&self) -> &Asked {
+        &self.asked
+    }
+}
+
+impl Ask {
+    /// What may be done now.
+    pub(super) fn of(asked: &Arc<Asked>, service: &Service) -> Result<Ask, Failure> {
+        let Proof { by, operation, source } = asked.prove(&service.catalog)?;
+        let origin = asked.origin(&by);
+        let source = match source {
+            Some(CopySource { target, evidence }) => {
+                let of_source = |Evidence { proof, requester, token }| AuditSource { proof, requester, token };
+                let origin = AuditOrigin { source: evidence.map(of_source), ..origin.clone() };
+                Some(AskedSource { target, origin: service.operations.note_origin(origin)? })
+            }
+            None => None,
+        };
+        let origin = service.operations.note_origin(origin)?;
+        Ok(Ask { asked: Arc::clone(asked), by, operation, source, origin })
+    }
+
+    /// Refuses it where it is no longer allowed: something had to be waited for.
+    pub(super) fn prove_again(&self, service: &Service) -> Result<(), Failure> {
+        self.asked.prove(&service.catalog).map(drop)
+    }
+
+    /// A header's value.
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    /// A header's value as a number.
+    pub(super) fn number(&self, name: &str) -> Result<Option<u64>, Failure> {
+        let number = |value: &str| value.parse().map_err(|_| Failure::header(name, "a number"));
+        self.header(name).map(number).transpose()
+    }
+
+    /// Whether a header says `true`.
+    pub(super) fn is_true(&self, name: &str) -> bool {
+        self.header(name).is_some_and(|value| value.eq_ignore_ascii_case("true"))
+    }
+
+    /// How many entries a listing may have.
+    pub(super) fn results_max(&self, most: usize) -> Result<usize, Failure> {
+        let Some(text) = self.query.get("maxresults") else { return Ok(most) };
+        match text.parse::<usize>() {
+            Ok(0) | Err(_) => {
+                let message = format!("maxresults is {text:?}; allowed: 1 to {most}.");
+                Err(Failure::new(Code::OutOfRangeQueryParameterValue, message))
+            }
+            Ok(number) => Ok(number.min(most)),
+        }
+    }
+}
