@@ -51,7 +51,7 @@ use crate::tokens::{self, Audience};
 
 use self::body::Bodies;
 pub(crate) use self::body::Held;
-use self::places::{Doing, Places, Stay, Turn, Watched};
+use self::places::{Doing, Leaving, Places, Stay, Turn, Watched};
 use self::turns::Taker;
 
 /// How long a head may take, which is also how long a connection may stay without a request.
@@ -213,13 +213,17 @@ async fn attend(stream: TcpStream, peer: SocketAddr, front: Arc<Front>, stay: Ar
 /// Answers one connection's requests, one after the other.
 async fn talk<S: AsyncRead + Outlet>(stream: S, connected: Connected, front: Arc<Front>, stay: Arc<Stay>) {
     let parts = Arc::<Parts>::default();
-    let watched = Watched::of(stream, Arc::clone(&stay), Arc::clone(&parts));
+    let leaving = Arc::<Leaving>::default();
+    let watched = Watched::of(stream, Arc::clone(&stay), Arc::clone(&parts), Arc::clone(&leaving));
     let answers = service_fn(move |request: Request<Incoming>| {
         let (front, stay, parts) = (Arc::clone(&front), Arc::clone(&stay), Arc::clone(&parts));
+        let leaving = Arc::clone(&leaving);
         async move {
+            leaving.sent().await;
             let mut answer = front.answer(request, connected, &stay).await;
             let turn = answer.extensions_mut().remove::<Arc<Turn>>();
-            Ok::<_, std::convert::Infallible>(answer.map(|body| Taken::by(stay, parts, body, turn)))
+            leaving.begin(turn);
+            Ok::<_, std::convert::Infallible>(answer.map(|body| Taken::by(stay, parts, leaving, body)))
         }
     });
     let mut http = http1::Builder::new();
@@ -365,15 +369,14 @@ impl Front {
 struct Taken {
     stay: Arc<Stay>,
     parts: Arc<Parts>,
+    leaving: Arc<Leaving>,
     body: Piecewise,
-    /// Of what is sent piece by piece.
-    _turn: Option<Arc<Turn>>,
 }
 
 impl Taken {
-    fn by(stay: Arc<Stay>, parts: Arc<Parts>, body: Piecewise, turn: Option<Arc<Turn>>) -> Self {
+    fn by(stay: Arc<Stay>, parts: Arc<Parts>, leaving: Arc<Leaving>, body: Piecewise) -> Self {
         stay.does(Doing::Taking);
-        Taken { stay, parts, body, _turn: turn }
+        Taken { stay, parts, leaving, body }
     }
 }
 
@@ -402,9 +405,9 @@ impl Body for Taken {
 }
 
 impl Drop for Taken {
-    /// It has all of it, and may ask again.
+    /// All of it is on its way.
     fn drop(&mut self) {
-        self.stay.does(Doing::Silent);
+        self.leaving.hand_over();
     }
 }
 
