@@ -41,7 +41,7 @@ use crate::cors;
 use crate::failure::{Code, Failure};
 use crate::inside::Inside;
 use crate::management::{self, Management};
-use crate::operations::{Allowed, Asked, Files, Making, Operation, Proof, Service};
+use crate::operations::{Asked, Files, Making, Operation, Proof, Service};
 use crate::parts::{Outlet, Parts};
 use crate::query::Query;
 use crate::sessions::Sessions;
@@ -51,6 +51,7 @@ use crate::tokens::{self, Audience};
 
 use self::body::Bodies;
 pub(crate) use self::body::Held;
+pub(crate) use self::places::InLine;
 use self::places::{Doing, Leaving, Places, Stay, Turn, Watched};
 use self::turns::Taker;
 
@@ -112,26 +113,14 @@ impl Rest {
     /// Serves who connects. Fails where no thread can be had.
     pub fn start(listening: Listening, source: Source) -> io::Result<Self> {
         let Listening { socket, pacing, address } = listening;
+        Rest::serve((socket, address), Arc::new(Front::new(source, pacing)))
+    }
+
+    fn serve((socket, address): (TcpListener, SocketAddr), front: Arc<Front>) -> io::Result<Self> {
         let mut threads = Builder::new_multi_thread();
         threads.worker_threads(thread_count()).thread_name("rest").enable_io().enable_time();
         let runtime = threads.build()?;
-        let (catalog, operations) = (source.catalog.clone(), source.operations.clone());
-        let management = Management::new(catalog, operations, source.archive, source.group);
-        let at = source.smb.address();
-        let sessions = Sessions::new(Arc::new(Inside(source.smb)), at, source.catalog.clone());
-        let (catalog, operations) = (source.catalog, source.operations);
-        let service = Arc::new(Service { catalog, operations, sessions, files: Files::default() });
-        let tls = source.certificate.map(|certificate| certificate.acceptor());
-        let front = Front {
-            service,
-            management,
-            tls,
-            pacing,
-            bodies: Bodies::default(),
-            places: Places::of_this_process(),
-            asked: AtomicU64::new(1),
-        };
-        runtime.spawn(serve(socket, Arc::new(front)));
+        runtime.spawn(serve(socket, front));
         Ok(Rest { address, _runtime: runtime })
     }
 
@@ -241,6 +230,23 @@ async fn talk<S: AsyncRead + Outlet>(stream: S, connected: Connected, front: Arc
 }
 
 impl Front {
+    fn new(source: Source, pacing: Pacing) -> Self {
+        let (catalog, operations) = (source.catalog.clone(), source.operations.clone());
+        let management = Management::new(catalog, operations, source.archive, source.group);
+        let at = source.smb.address();
+        let sessions = Sessions::new(Arc::new(Inside(source.smb)), at, source.catalog.clone());
+        let (catalog, operations) = (source.catalog, source.operations);
+        Front {
+            service: Arc::new(Service { catalog, operations, sessions, files: Files::default() }),
+            management,
+            tls: source.certificate.map(|certificate| certificate.acceptor()),
+            pacing,
+            bodies: Bodies::default(),
+            places: Places::of_this_process(),
+            asked: AtomicU64::new(1),
+        }
+    }
+
     async fn answer(&self, request: Request<Incoming>, connected: Connected, stay: &Arc<Stay>) -> Answer {
         stay.does(Doing::Waiting);
         let id = format!("{:016x}", self.asked.fetch_add(1, Ordering::Relaxed));
@@ -307,6 +313,7 @@ impl Front {
         check_version(parts.headers.get("x-ms-version"))?;
         let query = Query::parse(parts.uri.query().unwrap_or_default())?;
         let host = parts.headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+        let line = InLine::of(&self.places, Taker::of(&target.account, connected.peer.ip()), stay);
         let mut asked = Asked {
             endpoint: target.endpoint(connected.scheme(), host),
             headers: parts.headers.clone(),
@@ -319,6 +326,7 @@ impl Front {
             is_secure: connected.is_secure,
             id: id.to_owned(),
             held: None,
+            line,
         };
         // Nothing is read of the body for who has proved nothing, or may not do it. What is done is proved again, once all is there.
         let Proof { by, operation, .. } = asked.prove(&self.service.catalog)?;
@@ -328,10 +336,9 @@ impl Front {
         (asked.body, asked.held) = self.bodies.read(head, body, gets_on).await?;
         stay.does(Doing::Waiting);
         let asked = Arc::new(asked);
-        let taker = Taker::of(by.account(), connected.peer.ip());
         let mut answer = match operation {
-            Operation::GetFile => self.sent(asked, &taker, stay).await?,
-            _ => self.done(asked, Allowed::Short).await?,
+            Operation::GetFile => self.sent(asked).await?,
+            _ => self.done(asked).await?,
         };
         if matches!(operation, Operation::GetFile | Operation::GetFileProperties) {
             by.overrides().apply(&mut answer);
@@ -340,28 +347,21 @@ impl Front {
     }
 
     /// Does it. Whoever leaves in the middle leaves nothing open.
-    async fn done(&self, asked: Arc<Asked>, allowed: Allowed) -> Result<Answer, Failure> {
-        let doing = tokio::spawn(Arc::clone(&self.service).perform(asked, allowed));
+    async fn done(&self, asked: Arc<Asked>) -> Result<Answer, Failure> {
+        let doing = tokio::spawn(Arc::clone(&self.service).perform(asked));
         let done = doing.await;
         done.unwrap_or_else(|_| Err(Failure::new(Code::InternalError, "The request failed in the server.")))
     }
 
     /// A file, as soon as it may be sent. One that is short need not wait for that.
-    async fn sent(&self, asked: Arc<Asked>, taker: &Taker, stay: &Arc<Stay>) -> Result<Answer, Failure> {
-        let mut turn = self.places.turn_now(taker, stay);
-        let allowed = if turn.is_some() { Allowed::Long } else { Allowed::Short };
-        let mut answer = self.done(Arc::clone(&asked), allowed).await;
-        if turn.is_none() && answer.as_ref().is_err_and(|failure| failure.is_too_long) {
-            turn = self.places.turn(taker, stay).await;
-            if turn.is_some() {
-                answer = self.done(asked, Allowed::Long).await;
+    async fn sent(&self, asked: Arc<Asked>) -> Result<Answer, Failure> {
+        loop {
+            let answer = asked.line.with_turn(self.done(Arc::clone(&asked))).await;
+            let waits = answer.as_ref().is_err_and(|failure| failure.is_too_long);
+            if !waits || !asked.line.wait().await {
+                return answer;
             }
         }
-        let mut answer = answer?;
-        if let Some(turn) = turn.filter(|_| matches!(answer.body(), Piecewise::Sent { .. })) {
-            answer.extensions_mut().insert(Arc::new(turn));
-        }
-        Ok(answer)
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use rustix::process::{Resource, getrlimit};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{AbortHandle, JoinHandle};
-use tokio::time::timeout;
+use tokio::time::{timeout, timeout_at};
 
 use super::turns::{self, Taker, Turns};
 use crate::parts::{First, Outlet, Parts, Sending};
@@ -29,9 +29,11 @@ const SILENT_AT_LEAST: Duration = Duration::from_millis(250);
 const STUCK_AT_LEAST: Duration = Duration::from_secs(1);
 /// Files that are sent at a time: of each, some pieces wait for who takes them.
 const SENT_MAX: usize = 64;
-/// How long somebody waits for its turn to be sent one. The part of all places that those who wait may have: others come meanwhile.
+/// How long somebody waits for its turn to be sent one, from the head of its request on. The part of all places that those who wait may have: others come meanwhile.
 const TURN_WITHIN: Duration = Duration::from_secs(30);
 const QUEUE_PART: usize = 2;
+/// How long somebody whose turn has come may take to have something to send.
+const READY_WITHIN: Duration = Duration::from_secs(1);
 /// Bytes of answers that are held at a time for who takes them. Short ones are paid for by the place.
 const ANSWERS_BYTES: usize = 32 << 20;
 /// Bytes of a short one.
@@ -126,12 +128,12 @@ impl Places {
     }
 
     /// Its turn to be sent a file, where it comes at once.
-    pub(super) fn turn_now(&self, taker: &Taker, stay: &Arc<Stay>) -> Option<Turn> {
+    fn turn_now(&self, taker: &Taker, stay: &Arc<Stay>) -> Option<Turn> {
         self.sent.now(taker).map(|turn| Turn::of(turn, stay))
     }
 
-    /// Waits for its turn to be sent a file. `None` where it does not come, or too many wait.
-    pub(super) async fn turn(&self, taker: &Taker, stay: &Arc<Stay>) -> Option<Turn> {
+    /// Waits for its turn to be sent a file. `None` where it does not come until then, or too many wait.
+    async fn turn(&self, taker: &Taker, stay: &Arc<Stay>, until: Instant) -> Option<Turn> {
         let _waits = self.queue.now(taker)?;
         let turn = async {
             let mut turn = self.sent.soon(taker);
@@ -146,7 +148,7 @@ impl Places {
                 });
             }
         };
-        timeout(TURN_WITHIN, turn).await.ok().flatten().map(|turn| Turn::of(turn, stay))
+        timeout_at(until.into(), turn).await.ok().flatten().map(|turn| Turn::of(turn, stay))
     }
 
     /// Has an answer hold what it takes, until that is sent. `None` where there is no room: it is held by nobody then.
@@ -205,6 +207,19 @@ impl Places {
     }
 }
 
+#[cfg(test)]
+impl Places {
+    /// All turns that one can have.
+    pub(super) fn turns_of(&self, taker: &Taker) -> Vec<turns::Turn> {
+        std::iter::from_fn(|| self.sent.now(taker)).collect()
+    }
+
+    /// True where somebody waits for its turn.
+    pub(super) fn somebody_waits(&self) -> bool {
+        !self.queue.is_free()
+    }
+}
+
 impl Stays {
     /// Of those who do such things, disconnects who has been silent longest, or else who has been stuck longest, or else somebody who takes too long for
     /// an answer.
@@ -254,8 +269,59 @@ impl Stay {
     }
 }
 
+/// One request in the line of those who are sent files. It has its turn when there is something to send: whatever has to be opened first, and waits for others
+/// then, keeps nobody else waiting.
+pub(crate) struct InLine {
+    places: Places,
+    taker: Taker,
+    /// Gone where nobody waits for the answer.
+    stay: Weak<Stay>,
+    until: Instant,
+    /// Its turn, which has come.
+    come: Mutex<Option<Turn>>,
+}
+
+impl InLine {
+    pub(super) fn of(places: &Places, taker: Taker, stay: &Arc<Stay>) -> Self {
+        let (places, stay, until) = (places.clone(), Arc::downgrade(stay), Instant::now() + TURN_WITHIN);
+        InLine { places, taker, stay, until, come: Mutex::default() }
+    }
+
+    /// Its turn, where that has come, or comes at once.
+    pub(crate) fn turn(&self) -> Option<Turn> {
+        let come = self.come.lock().take();
+        come.or_else(|| self.places.turn_now(&self.taker, &self.stay.upgrade()?))
+    }
+
+    /// Waits for its turn. False where that does not come.
+    pub(super) async fn wait(&self) -> bool {
+        let Some(stay) = self.stay.upgrade() else { return false };
+        let turn = self.places.turn(&self.taker, &stay, self.until).await;
+        let has_come = turn.is_some();
+        *self.come.lock() = turn;
+        has_come
+    }
+
+    /// Others have its turn: it has nothing to send yet.
+    fn pass(&self) {
+        drop(self.come.lock().take());
+    }
+
+    /// Does what its turn has come for, and keeps that for as long as nobody minds.
+    pub(super) async fn with_turn<T>(&self, what: impl Future<Output = T>) -> T {
+        let mut what = pin!(what);
+        match timeout(READY_WITHIN, what.as_mut()).await {
+            Ok(done) => done,
+            Err(_) => {
+                self.pass();
+                what.await
+            }
+        }
+    }
+}
+
 /// Somebody's turn to be sent a file, which others have once this is dropped.
-pub(super) struct Turn {
+pub(crate) struct Turn {
     stay: Arc<Stay>,
     _turn: turns::Turn,
 }
@@ -463,6 +529,10 @@ mod tests {
         Taker::of(account, [192, 0, 2, last].into())
     }
 
+    fn soon() -> Instant {
+        Instant::now() + TURN_WITHIN
+    }
+
     /// Somebody who has its turn, and takes nothing. False where there is no turn.
     async fn enter_with_turn(places: &Places, taker: Taker) -> bool {
         let (place, asks) = (places.take().await.unwrap(), places.clone());
@@ -497,7 +567,7 @@ mod tests {
         assert_eq!(stuck, 8, "a quarter of all turns");
         let visitor = visitor(&places).await;
         let began = Instant::now();
-        let turn = places.turn(&taker("first", 1), &visitor).await;
+        let turn = places.turn(&taker("first", 1), &visitor, soon()).await;
         assert!(turn.is_some() && began.elapsed() >= STUCK_AT_LEAST / 2, "{:?}", began.elapsed());
         let left = [Doing::Silent].into_iter().chain([Doing::Taking; 8]).chain([Doing::Waiting]);
         assert_eq!(those(&places), left.collect::<Vec<_>>(), "one of those who are stuck with a turn has gone");
@@ -518,6 +588,35 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_turn_is_anothers_where_there_is_nothing_to_send_yet() {
+        let places = Places::new(16);
+        let first = taker("first", 1);
+        let mut held: Vec<_> = Vec::new();
+        let stay = visitor(&places).await;
+        held.extend(std::iter::from_fn(|| places.turn_now(&first, &stay)));
+        let (late, other) = (visitor(&places).await, visitor(&places).await);
+        let [line, next] = [&late, &other].map(|stay| InLine::of(&places, first.clone(), stay));
+        assert!(line.turn().is_none());
+        held.pop();
+        assert!(line.wait().await && next.turn().is_none());
+        // It opens something that an SMB client has cached.
+        let (tell, told) = tokio::sync::oneshot::channel();
+        let opens = line.with_turn(async { told.await.unwrap() });
+        let sends = async {
+            assert!(next.wait().await);
+            let turn = next.turn();
+            tell.send(turn.is_some()).unwrap();
+            turn
+        };
+        let (opened, turn) = tokio::join!(opens, sends);
+        assert!(opened && turn.is_some() && line.turn().is_none());
+        drop(turn);
+        assert!(line.turn().is_some());
+        drop(late);
+        assert!(line.turn().is_none(), "nobody is there");
+    }
+
+    #[tokio::test]
     async fn no_more_wait_for_a_turn_than_leave_others_a_place() {
         let places = Places::new(32);
         while enter_with_turn(&places, taker("first", 1)).await {}
@@ -525,9 +624,9 @@ mod tests {
         let waits: Vec<_> = std::iter::from_fn(|| places.queue.now(&taker("first", 1))).collect();
         assert_eq!(waits.len(), 4);
         let began = Instant::now();
-        assert!(places.turn(&taker("first", 1), &visitor).await.is_none());
+        assert!(places.turn(&taker("first", 1), &visitor, soon()).await.is_none());
         assert!(began.elapsed() < STUCK_AT_LEAST, "it is not waited for");
-        assert!(places.turn(&taker("second", 1), &visitor).await.is_some());
+        assert!(places.turn(&taker("second", 1), &visitor, soon()).await.is_some());
     }
 
     /// Somebody who has asked for a long answer, and has it by now, or not.

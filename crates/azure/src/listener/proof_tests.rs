@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::num::NonZeroU64;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -21,6 +21,7 @@ const LENGTH: usize = 256 << 10;
 /// A server with the account `work`, whose share `docs` is a RAM disk, and its REST interface.
 struct Kit {
     rest: Rest,
+    front: Arc<Front>,
     server: Server,
     control: Arc<Mutex<Control>>,
     folder: DataFolder,
@@ -49,8 +50,10 @@ impl Kit {
             group: crate::GROUP.to_owned(),
             certificate: None,
         };
-        let rest = Rest::start(Listening::on("127.0.0.1:0".parse().unwrap()).unwrap(), source).unwrap();
-        Kit { rest, server, control, folder, _place: place }
+        let Listening { socket, pacing, address } = Listening::on("127.0.0.1:0".parse().unwrap()).unwrap();
+        let front = Arc::new(Front::new(source, pacing));
+        let rest = Rest::serve((socket, address), Arc::clone(&front)).unwrap();
+        Kit { rest, front, server, control, folder, _place: place }
     }
 
     fn keys(&self) -> Keys {
@@ -138,6 +141,28 @@ fn what_is_whole_after_its_key_was_replaced_is_not_done() {
     put.0.get_mut().write_all(b"-new-").unwrap();
     let (status, code, _) = put.answer();
     assert_eq!((status, &*code), (403, "AuthenticationFailed"));
+    let (status, _, body) = kit.send("GET", &Kit::signed(&kit.keys().key2), "").answer();
+    assert!(status == 200 && body == [b'a'; LENGTH], "{status}");
+}
+
+#[test]
+fn what_waited_for_its_turn_while_its_key_was_replaced_is_not_sent() {
+    let kit = Kit::new();
+    kit.make(b'a');
+    let keys = kit.keys();
+    for (key, of) in [(Key::One, &keys.key1), (Key::Two, &keys.key2)] {
+        let turns = kit.front.places.turns_of(&Taker::of("work", kit.rest.address().ip()));
+        let get = kit.send("GET", &Kit::signed(of), "");
+        let began = Instant::now();
+        while !kit.front.places.somebody_waits() {
+            assert!(began.elapsed() < PATIENCE);
+            thread::yield_now();
+        }
+        kit.replace(key);
+        drop(turns);
+        let (status, code, _) = get.answer();
+        assert_eq!((status, &*code), (403, "AuthenticationFailed"));
+    }
     let (status, _, body) = kit.send("GET", &Kit::signed(&kit.keys().key2), "").answer();
     assert!(status == 200 && body == [b'a'; LENGTH], "{status}");
 }

@@ -74,6 +74,12 @@ impl Turns {
         self.0.lock().held.clone()
     }
 
+    /// True where nobody has one.
+    #[cfg(test)]
+    pub(super) fn is_free(&self) -> bool {
+        self.held().0.is_empty()
+    }
+
     /// Gives turns to who waits, as long as there is one for somebody.
     fn hand_out(&self) {
         loop {

@@ -14,7 +14,7 @@ use server::admin::{AuditOrigin, AuditSource, NotedOrigin};
 use super::{Operation, Service};
 use crate::auth::{self, CopySource, Evidence, Proven, Way};
 use crate::failure::{Code, Failure};
-use crate::listener::Held;
+use crate::listener::{Held, InLine};
 use crate::query::Query;
 use crate::target::Target;
 
@@ -37,6 +37,8 @@ pub(crate) struct Asked {
     pub(crate) endpoint: String,
     /// What its body takes, as long as somebody works with it.
     pub(crate) held: Held,
+    /// Where it stands, if it asks for a file that is sent in a turn.
+    pub(crate) line: InLine,
 }
 
 /// What a request proves when it is looked at: keys are replaced, and what was signed ends, while it waits for something.

@@ -19,7 +19,7 @@ use super::kept::{self, Content, Kept};
 use super::opening::{Place, closing, of_file};
 use super::permission::{self, TOLD};
 use super::smb_properties::SmbProperties;
-use super::{Allowed, Ask, Service, accepted, checksum, lease};
+use super::{Ask, Service, accepted, checksum, lease};
 use crate::answer::{Answer, Piece, Piecewise, empty, of_facts, set};
 use crate::failure::{Code, Failure};
 use crate::inside::Unread;
@@ -312,14 +312,14 @@ pub(super) async fn properties(service: &Service, ask: &Ask) -> Result<Answer, F
 }
 
 /// Get File.
-pub(super) async fn get(service: &Service, ask: &Ask, allowed: Allowed) -> Result<Answer, Failure> {
+pub(super) async fn get(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
     if ask.header("x-ms-structured-body").is_some() {
         return Err(Failure::new(Code::UnsupportedHeader, "Bodies in segments (x-ms-structured-body) are not sent."));
     }
     let place = service.place(ask).await?;
     lease::check_read(service, ask, &place).await?;
     let file = place.open(OpenOptions { security: Security::Read, ..of_file(Access::Read) }).await?;
-    let begun = begin((service, ask, allowed), &place, &file).await;
+    let begun = begin((service, ask), &place, &file).await;
     let (answer, sent) = match begun {
         Ok(begun) => begun,
         Err(failure) => {
@@ -337,7 +337,7 @@ pub(super) async fn get(service: &Service, ask: &Ask, allowed: Allowed) -> Resul
 
 /// The head of an answer with a file's bytes, and what is to be sent behind it; nothing where the answer is whole.
 async fn begin(
-    (service, ask, allowed): (&Service, &Ask, Allowed),
+    (service, ask): (&Service, &Ask),
     place: &Place,
     file: &File,
 ) -> Result<(Answer, Option<(Range<u64>, Sender<Piece>)>), Failure> {
@@ -349,9 +349,6 @@ async fn begin(
         return Err(Failure::header("x-ms-range-get-content-md5", "true for a range of 4 MiB at most"));
     }
     let is_short = sent.end - sent.start <= SHORT_BYTES;
-    if allowed == Allowed::Short && !wants_md5 && !is_short {
-        return Err(Failure::too_long());
-    }
     let described = Described::through(service, place, file).await?;
     let mut answer = empty(if range.is_some() { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK });
     tell(service, place, &described, &mut answer, range.is_some());
@@ -370,6 +367,7 @@ async fn begin(
         *answer.body_mut() = Piecewise::Whole(Some(data).filter(|data| !data.is_empty()));
         return Ok((answer, None));
     }
+    answer.extensions_mut().insert(Arc::new(ask.line.turn().ok_or_else(Failure::too_long)?));
     let (sender, pieces) = channel(PIECES_AHEAD);
     *answer.body_mut() = Piecewise::Sent { left: sent.end - sent.start, pieces };
     Ok((answer, Some((sent, sender))))

@@ -85,26 +85,17 @@ impl Default for Files {
     }
 }
 
-/// How long a file may be that is sent now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Allowed {
-    /// As short as others of which nobody has to wait for their turn.
-    Short,
-    /// As long as it is.
-    Long,
-}
-
 impl Service {
     /// Does what is asked. What changes nothing is done once more where the session that it was done by has ended, as it does when the account's key is
     /// replaced; of what changes something nobody knows how far it came.
     ///
     /// Who asks has to be allowed it each time: the key may be the one that was replaced.
-    pub(crate) async fn perform(self: Arc<Self>, asked: Arc<Asked>, allowed: Allowed) -> Result<Answer, Failure> {
+    pub(crate) async fn perform(self: Arc<Self>, asked: Arc<Asked>) -> Result<Answer, Failure> {
         let mut ask = Ask::of(&asked, &self)?;
-        let mut done = self.once(&ask, allowed).await;
+        let mut done = self.once(&ask).await;
         if ask.operation.changes_nothing() && done.as_ref().is_err_and(|failure| failure.lost == Lost::Session) {
             ask = Ask::of(&asked, &self)?;
-            done = self.once(&ask, allowed).await;
+            done = self.once(&ask).await;
         }
         if !done.as_ref().is_err_and(|failure| failure.is_too_long) {
             told(&ask, &done);
@@ -112,9 +103,9 @@ impl Service {
         done
     }
 
-    async fn once(&self, ask: &Ask, allowed: Allowed) -> Result<Answer, Failure> {
+    async fn once(&self, ask: &Ask) -> Result<Answer, Failure> {
         let since = Instant::now();
-        let done = self.done(ask, allowed).await;
+        let done = self.done(ask).await;
         match done.as_ref().map_or_else(|failure| failure.lost, |_| Lost::Nothing) {
             Lost::Nothing => {}
             Lost::Share => {
@@ -127,7 +118,7 @@ impl Service {
         done
     }
 
-    async fn done(&self, ask: &Ask, allowed: Allowed) -> Result<Answer, Failure> {
+    async fn done(&self, ask: &Ask) -> Result<Answer, Failure> {
         permission::fetch(self, ask).await?;
         match ask.operation {
             Operation::ListShares => service::list_shares(self, ask),
@@ -159,7 +150,7 @@ impl Service {
             Operation::ListDirectory => listing::list(self, ask).await,
 
             Operation::CreateFile => file::create(self, ask).await,
-            Operation::GetFile => file::get(self, ask, allowed).await,
+            Operation::GetFile => file::get(self, ask).await,
             Operation::GetFileProperties => file::properties(self, ask).await,
             Operation::SetFileProperties => file::set_properties(self, ask).await,
             Operation::SetFileMetadata => file::set_metadata(self, ask, false).await,
