@@ -43,6 +43,9 @@ const ROOM_WITHIN: Duration = Duration::from_secs(20);
 const WAITING_MAX: usize = 16;
 /// How long somebody may take for an answer while others wait for its room, however it gets on.
 const TAKEN_WITHIN: Duration = Duration::from_secs(60);
+/// What somebody who is sent a file takes in a second, on average of the time for which it has its turn, where others wait for one: so many bytes from so
+/// long on. A range of 4 MiB may come over a slow line, and a long file has to come over a better one.
+const RATES: [(Duration, u64); 2] = [(Duration::from_secs(5), 64 << 10), (Duration::from_secs(60), 1 << 20)];
 /// How often that is looked at while somebody waits.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -72,8 +75,21 @@ struct Staying {
     since: Instant,
     /// Since when it has room for an answer.
     holds: Option<Instant>,
-    /// Who has a turn to be sent a file.
-    turn: Option<Taker>,
+    /// Its turn to be sent a file.
+    turn: Option<Holding>,
+}
+
+/// A turn that somebody has.
+struct Holding {
+    taker: Taker,
+    since: Instant,
+    /// Bytes that were written to it since.
+    taken: u64,
+}
+
+/// Whether who has had a turn for so long, and taken so much, takes too little for having it while others wait.
+fn is_slow(had: Duration, taken: u64) -> bool {
+    RATES.iter().any(|(from, least)| had >= *from && u128::from(taken) * 1000 < u128::from(*least) * had.as_millis())
 }
 
 impl Staying {
@@ -86,6 +102,17 @@ impl Staying {
     fn still_since(&self) -> Option<Instant> {
         let moves = matches!(self.doing, Doing::Sending | Doing::Taking) || self.holds.is_some();
         moves.then_some(self.since)
+    }
+
+    /// Since when it has room for an answer, where that is too long while others wait for it.
+    fn late_since(&self) -> Option<Instant> {
+        self.holds.filter(|since| since.elapsed() >= TAKEN_WITHIN)
+    }
+
+    /// Since when it has its turn, where it takes too little of what it is sent.
+    fn slow_since(&self) -> Option<Instant> {
+        let turn = self.turn.as_ref().filter(|turn| is_slow(turn.since.elapsed(), turn.taken));
+        turn.map(|turn| turn.since)
     }
 }
 
@@ -142,10 +169,11 @@ impl Places {
                     return turn.ok();
                 }
                 let held = self.sent.held();
-                self.stays.send_one_away(|one| {
+                let yields = |one: &Staying| {
                     let has = one.turn.as_ref().filter(|_| one.doing == Doing::Taking);
-                    has.is_some_and(|has| held.yields(has, taker))
-                });
+                    has.is_some_and(|has| held.yields(&has.taker, taker))
+                };
+                self.stays.send_one_away(yields, Staying::slow_since);
             }
         };
         timeout_at(until.into(), turn).await.ok().flatten().map(|turn| Turn::of(turn, stay))
@@ -183,7 +211,7 @@ impl Places {
         }
         let mut some = pin!(Arc::clone(free).acquire_many_owned(count));
         loop {
-            self.stays.send_one_away(&is_it);
+            self.stays.send_one_away(&is_it, Staying::late_since);
             if let Ok(some) = timeout(LOOK_EVERY, &mut some).await {
                 return some.ok();
             }
@@ -221,9 +249,9 @@ impl Places {
 }
 
 impl Stays {
-    /// Of those who do such things, disconnects who has been silent longest, or else who has been stuck longest, or else somebody who takes too long for
-    /// an answer.
-    fn send_one_away(&self, is_it: impl Fn(&Staying) -> bool) {
+    /// Of those who do such things, disconnects who has been silent longest, or else who has been stuck longest, or else who has taken too little for
+    /// longest.
+    fn send_one_away(&self, is_it: impl Fn(&Staying) -> bool, too_little: fn(&Staying) -> Option<Instant>) {
         let mut inside = self.0.lock();
         let longest = |since: fn(&Staying) -> Option<Instant>, at_least: Duration| {
             let those = inside.stays.iter().filter(|(_, one)| is_it(one) && one.task.is_some());
@@ -232,7 +260,7 @@ impl Stays {
         };
         let number = longest(Staying::silent_since, SILENT_AT_LEAST)
             .or_else(|| longest(Staying::still_since, STUCK_AT_LEAST))
-            .or_else(|| longest(|one| one.holds, TAKEN_WITHIN));
+            .or_else(|| longest(too_little, Duration::ZERO));
         let staying = number.and_then(|number| inside.stays.remove(&number));
         drop(inside);
         staying.and_then(|staying| staying.task).iter().for_each(AbortHandle::abort);
@@ -240,10 +268,11 @@ impl Stays {
 }
 
 impl Stay {
-    /// It gets on with what it does.
-    fn gets_on(&self) {
+    /// It takes so many bytes.
+    fn takes(&self, count: usize) {
         if let Some(staying) = self.stays.0.lock().stays.get_mut(&self.number) {
             staying.since = Instant::now();
+            staying.turn.iter_mut().for_each(|turn| turn.taken += count as u64);
         }
     }
 
@@ -257,7 +286,7 @@ impl Stay {
     /// It has a turn, or no longer.
     fn has_turn(&self, taker: Option<Taker>) {
         if let Some(staying) = self.stays.0.lock().stays.get_mut(&self.number) {
-            staying.turn = taker;
+            staying.turn = taker.map(|taker| Holding { taker, since: Instant::now(), taken: 0 });
         }
     }
 
@@ -428,8 +457,8 @@ impl<S> Watched<S> {
     }
 
     fn wrote(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        if matches!(written, Poll::Ready(Ok(1..))) {
-            self.stay.gets_on();
+        if let Poll::Ready(Ok(count @ 1..)) = written {
+            self.stay.takes(count);
         }
         written
     }
@@ -585,6 +614,47 @@ mod tests {
             let visitor = visitor(&places).await;
             assert!(places.turn_now(&other, &visitor).is_some(), "{other:?}");
         }
+    }
+
+    #[test]
+    fn a_range_may_come_over_a_slow_line_and_a_long_file_may_not() {
+        for (seconds, a_second, slow) in [
+            (4, 0, false),
+            (5, (64 << 10) - 1, true),
+            (59, 64 << 10, false),
+            (60, 64 << 10, true),
+            (60, (1 << 20) - 1, true),
+            (600, 1 << 20, false),
+        ] {
+            assert_eq!(is_slow(Duration::from_secs(seconds), seconds * a_second), slow, "{seconds} {a_second}");
+        }
+    }
+
+    #[tokio::test]
+    async fn who_takes_a_file_slowly_gives_its_turn_to_who_waits_after_a_minute() {
+        let places = Places::new(32);
+        while enter_with_turn(&places, taker("first", 1)).await {}
+        // All get on, and have since the last minute; one has had its turn for longer.
+        let stays = Arc::clone(&places.stays);
+        let getting_on = tokio::spawn(async move {
+            loop {
+                for one in stays.0.lock().stays.values_mut() {
+                    one.since = Instant::now();
+                    one.turn.iter_mut().for_each(|turn| turn.taken = 8 << 20);
+                }
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        });
+        let with_turn = || places.stays.0.lock().stays.values().filter(|one| one.turn.is_some()).count();
+        let all = with_turn();
+        let (visitor, first) = (visitor(&places).await, taker("first", 1));
+        let in_time = Instant::now() + STUCK_AT_LEAST + 4 * LOOK_EVERY;
+        assert!(places.turn(&first, &visitor, in_time).await.is_none() && with_turn() == all);
+        if let Some(one) = places.stays.0.lock().stays.values_mut().find_map(|one| one.turn.as_mut()) {
+            one.since = Instant::now().checked_sub(Duration::from_secs(60)).unwrap();
+        }
+        assert!(places.turn(&first, &visitor, soon()).await.is_some() && with_turn() == all - 1);
+        getting_on.abort();
     }
 
     #[tokio::test]
