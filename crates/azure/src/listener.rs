@@ -2,10 +2,12 @@
 
 mod body;
 mod host;
+mod in_line;
 mod places;
 #[cfg(test)]
 mod proof_tests;
 mod turns;
+mod watched;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -51,9 +53,10 @@ use crate::tokens::{self, Audience};
 
 use self::body::Bodies;
 pub(crate) use self::body::Held;
-pub(crate) use self::places::InLine;
-use self::places::{Doing, Leaving, Places, Stay, Turn, Watched};
+pub(crate) use self::in_line::InLine;
+use self::places::{Doing, Places, Stay, Turn};
 use self::turns::Taker;
+use self::watched::{Leaving, Watched};
 
 /// How long a head may take, which is also how long a connection may stay without a request.
 const HEAD_WITHIN: Duration = Duration::from_secs(30);

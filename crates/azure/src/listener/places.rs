@@ -2,23 +2,18 @@
 //! room for long answers.
 
 use std::collections::BTreeMap;
-use std::future::poll_fn;
-use std::io::{self, IoSlice};
-use std::pin::{Pin, pin};
-use std::sync::{Arc, Weak};
-use std::task::{Context, Poll, Waker, ready};
+use std::pin::pin;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 use rustix::process::{Resource, getrlimit};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::{timeout, timeout_at};
 
 use super::turns::{self, Taker, Turns};
-use crate::parts::{First, Outlet, Parts, Sending};
 
 /// The part of all descriptors that connections may have, and the least and the most that this is.
 const DESCRIPTORS_PART: u64 = 64;
@@ -30,10 +25,8 @@ const STUCK_AT_LEAST: Duration = Duration::from_secs(1);
 /// Files that are sent at a time: of each, some pieces wait for who takes them.
 const SENT_MAX: usize = 64;
 /// How long somebody waits for its turn to be sent one, from the head of its request on. The part of all places that those who wait may have: others come meanwhile.
-const TURN_WITHIN: Duration = Duration::from_secs(30);
+pub(super) const TURN_WITHIN: Duration = Duration::from_secs(30);
 const QUEUE_PART: usize = 2;
-/// How long somebody whose turn has come may take to have something to send.
-const READY_WITHIN: Duration = Duration::from_secs(1);
 /// Bytes of answers that are held at a time for who takes them. Short ones are paid for by the place.
 const ANSWERS_BYTES: usize = 32 << 20;
 /// Bytes of a short one.
@@ -155,12 +148,12 @@ impl Places {
     }
 
     /// Its turn to be sent a file, where it comes at once.
-    fn turn_now(&self, taker: &Taker, stay: &Arc<Stay>) -> Option<Turn> {
+    pub(super) fn turn_now(&self, taker: &Taker, stay: &Arc<Stay>) -> Option<Turn> {
         self.sent.now(taker).map(|turn| Turn::of(turn, stay))
     }
 
     /// Waits for its turn to be sent a file. `None` where it does not come until then, or too many wait.
-    async fn turn(&self, taker: &Taker, stay: &Arc<Stay>, until: Instant) -> Option<Turn> {
+    pub(super) async fn turn(&self, taker: &Taker, stay: &Arc<Stay>, until: Instant) -> Option<Turn> {
         let _waits = self.queue.now(taker)?;
         let turn = async {
             let mut turn = self.sent.soon(taker);
@@ -242,6 +235,33 @@ impl Places {
         std::iter::from_fn(|| self.sent.now(taker)).collect()
     }
 
+    /// So many places, and one who has come and stays.
+    pub(super) async fn with_one(count: usize) -> (Places, Arc<Stay>) {
+        let places = Places::new(count);
+        let (place, (told, tells)) = (places.take().await.unwrap(), tokio::sync::oneshot::channel());
+        places.enter(place, |stay| {
+            let _ = told.send(stay);
+            tokio::spawn(std::future::pending())
+        });
+        (places, tells.await.unwrap())
+    }
+
+    /// One who asks now, and stays where it is.
+    pub(super) async fn visitor(&self) -> Arc<Stay> {
+        let (stays, place) = (Arc::clone(&self.stays), self.take().await.unwrap());
+        Arc::new(Stay { stays, number: 0, _place: place })
+    }
+
+    /// True where this one has a turn.
+    pub(super) fn has_turn(&self, taker: &Taker) -> bool {
+        self.sent.held().yields(taker, &Taker::of("nobody", [192, 0, 2, 255].into()))
+    }
+
+    /// What each does.
+    pub(super) fn those(&self) -> Vec<Doing> {
+        self.stays.0.lock().stays.values().map(|one| one.doing).collect()
+    }
+
     /// True where somebody waits for its turn.
     pub(super) fn somebody_waits(&self) -> bool {
         !self.queue.is_free()
@@ -269,7 +289,7 @@ impl Stays {
 
 impl Stay {
     /// It takes so many bytes.
-    fn takes(&self, count: usize) {
+    pub(super) fn takes(&self, count: usize) {
         if let Some(staying) = self.stays.0.lock().stays.get_mut(&self.number) {
             staying.since = Instant::now();
             staying.turn.iter_mut().for_each(|turn| turn.taken += count as u64);
@@ -294,57 +314,6 @@ impl Stay {
     fn holds(&self, holds: bool) {
         if let Some(staying) = self.stays.0.lock().stays.get_mut(&self.number) {
             staying.holds = holds.then(Instant::now);
-        }
-    }
-}
-
-/// One request in the line of those who are sent files. It has its turn when there is something to send: whatever has to be opened first, and waits for others
-/// then, keeps nobody else waiting.
-pub(crate) struct InLine {
-    places: Places,
-    taker: Taker,
-    /// Gone where nobody waits for the answer.
-    stay: Weak<Stay>,
-    until: Instant,
-    /// Its turn, which has come.
-    come: Mutex<Option<Turn>>,
-}
-
-impl InLine {
-    pub(super) fn of(places: &Places, taker: Taker, stay: &Arc<Stay>) -> Self {
-        let (places, stay, until) = (places.clone(), Arc::downgrade(stay), Instant::now() + TURN_WITHIN);
-        InLine { places, taker, stay, until, come: Mutex::default() }
-    }
-
-    /// Its turn, where that has come, or comes at once.
-    pub(crate) fn turn(&self) -> Option<Turn> {
-        let come = self.come.lock().take();
-        come.or_else(|| self.places.turn_now(&self.taker, &self.stay.upgrade()?))
-    }
-
-    /// Waits for its turn. False where that does not come.
-    pub(super) async fn wait(&self) -> bool {
-        let Some(stay) = self.stay.upgrade() else { return false };
-        let turn = self.places.turn(&self.taker, &stay, self.until).await;
-        let has_come = turn.is_some();
-        *self.come.lock() = turn;
-        has_come
-    }
-
-    /// Others have its turn: it has nothing to send yet.
-    fn pass(&self) {
-        drop(self.come.lock().take());
-    }
-
-    /// Does what its turn has come for, and keeps that for as long as nobody minds.
-    pub(super) async fn with_turn<T>(&self, what: impl Future<Output = T>) -> T {
-        let mut what = pin!(what);
-        match timeout(READY_WITHIN, what.as_mut()).await {
-            Ok(done) => done,
-            Err(_) => {
-                self.pass();
-                what.await
-            }
         }
     }
 }
@@ -387,129 +356,6 @@ impl Drop for Charged {
     }
 }
 
-/// A connection's answer on its way. HTTP, and what encrypts it, have some of it when its body has ended; with its turn it is over when they have none of it.
-#[derive(Default)]
-pub(super) struct Leaving(Mutex<Leaves>);
-
-#[derive(Default)]
-struct Leaves {
-    answer: Option<OnItsWay>,
-    /// Who waits until it is sent.
-    waits: Option<Waker>,
-}
-
-struct OnItsWay {
-    _turn: Option<Arc<Turn>>,
-    is_handed_over: bool,
-}
-
-impl Leaving {
-    /// An answer begins.
-    pub(super) fn begin(&self, turn: Option<Arc<Turn>>) {
-        self.0.lock().answer = Some(OnItsWay { _turn: turn, is_handed_over: false });
-    }
-
-    /// All of its body is handed over.
-    pub(super) fn hand_over(&self) {
-        if let Some(answer) = &mut self.0.lock().answer {
-            answer.is_handed_over = true;
-        }
-    }
-
-    /// What was handed over is written: true where that is an answer to its end.
-    fn is_sent(&self) -> bool {
-        let (sent, waits) = {
-            let mut leaves = self.0.lock();
-            let sent = leaves.answer.take_if(|answer| answer.is_handed_over);
-            let waits = leaves.waits.take_if(|_| sent.is_some());
-            (sent, waits)
-        };
-        waits.into_iter().for_each(Waker::wake);
-        sent.is_some()
-    }
-
-    /// Waits until no answer is on its way: requests that were sent ahead are begun when their turn comes.
-    pub(super) async fn sent(&self) {
-        poll_fn(|context| {
-            let mut leaves = self.0.lock();
-            if leaves.answer.is_none() {
-                return Poll::Ready(());
-            }
-            leaves.waits = Some(context.waker().clone());
-            Poll::Pending
-        })
-        .await;
-    }
-}
-
-/// A connection whose writes tell that its other end takes what it is sent. Parts of files are sent in their places.
-pub(super) struct Watched<S> {
-    stream: S,
-    stay: Arc<Stay>,
-    parts: Arc<Parts>,
-    leaving: Arc<Leaving>,
-    sending: Sending,
-}
-
-impl<S> Watched<S> {
-    pub(super) fn of(stream: S, stay: Arc<Stay>, parts: Arc<Parts>, leaving: Arc<Leaving>) -> Self {
-        Watched { stream, stay, parts, leaving, sending: Sending::default() }
-    }
-
-    fn wrote(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        if let Poll::Ready(Ok(count @ 1..)) = written {
-            self.stay.takes(count);
-        }
-        written
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
-    }
-}
-
-impl<S: Outlet> AsyncWrite for Watched<S> {
-    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.poll_write_vectored(context, &[IoSlice::new(bytes)])
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let this = self.get_mut();
-        let written = match this.sending.first(bytes, &this.parts)? {
-            First::Bytes(count) => Pin::new(&mut this.stream).poll_write_vectored(context, &bytes[..count]),
-            First::Part(length) => this.sending.poll(context, &mut this.stream, &this.parts, length),
-        };
-        this.wrote(written)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    /// HTTP asks for this whenever all that it had is written.
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(Pin::new(&mut self.stream).poll_flush(context))?;
-        if self.leaving.is_sent() {
-            self.stay.does(Doing::Silent);
-        }
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
-}
-
 impl Drop for Stay {
     fn drop(&mut self) {
         self.stays.0.lock().stays.remove(&self.number);
@@ -519,10 +365,6 @@ impl Drop for Stay {
 #[cfg(test)]
 mod tests {
     use std::future::pending;
-    use std::sync::atomic::{AtomicBool, Ordering};
-
-    use futures_util::FutureExt;
-    use server::FilePart;
 
     use super::*;
 
@@ -538,10 +380,6 @@ mod tests {
         });
     }
 
-    fn those(places: &Places) -> Vec<Doing> {
-        places.stays.0.lock().stays.values().map(|one| one.doing).collect()
-    }
-
     #[tokio::test]
     async fn who_says_nothing_gives_its_place_to_who_comes() {
         let places = Places::new(3);
@@ -549,9 +387,9 @@ mod tests {
             enter(&places, doing).await;
         }
         enter(&places, Doing::Waiting).await;
-        assert_eq!(those(&places), [Doing::Waiting, Doing::Taking, Doing::Waiting]);
+        assert_eq!(places.those(), [Doing::Waiting, Doing::Taking, Doing::Waiting]);
         enter(&places, Doing::Waiting).await;
-        assert_eq!(those(&places), [Doing::Waiting; 3], "who takes no answer goes last");
+        assert_eq!(places.those(), [Doing::Waiting; 3], "who takes no answer goes last");
     }
 
     fn taker(account: &str, last: u8) -> Taker {
@@ -578,12 +416,6 @@ mod tests {
         tells.await.unwrap()
     }
 
-    /// One who asks now, and stays where it is.
-    async fn visitor(places: &Places) -> Arc<Stay> {
-        let (stays, place) = (Arc::clone(&places.stays), places.take().await.unwrap());
-        Arc::new(Stay { stays, number: 0, _place: place })
-    }
-
     #[tokio::test]
     async fn who_takes_no_file_gives_its_turn_to_who_comes_and_others_keep_their_places() {
         let places = Places::new(32);
@@ -594,12 +426,12 @@ mod tests {
             stuck += 1;
         }
         assert_eq!(stuck, 8, "a quarter of all turns");
-        let visitor = visitor(&places).await;
+        let visitor = places.visitor().await;
         let began = Instant::now();
         let turn = places.turn(&taker("first", 1), &visitor, soon()).await;
         assert!(turn.is_some() && began.elapsed() >= STUCK_AT_LEAST / 2, "{:?}", began.elapsed());
         let left = [Doing::Silent].into_iter().chain([Doing::Taking; 8]).chain([Doing::Waiting]);
-        assert_eq!(those(&places), left.collect::<Vec<_>>(), "one of those who are stuck with a turn has gone");
+        assert_eq!(places.those(), left.collect::<Vec<_>>(), "one of those who are stuck with a turn has gone");
     }
 
     #[tokio::test]
@@ -611,7 +443,7 @@ mod tests {
         }
         assert_eq!(count, 16);
         for other in [taker("first", 2), taker("second", 1)] {
-            let visitor = visitor(&places).await;
+            let visitor = places.visitor().await;
             assert!(places.turn_now(&other, &visitor).is_some(), "{other:?}");
         }
     }
@@ -647,7 +479,7 @@ mod tests {
         });
         let with_turn = || places.stays.0.lock().stays.values().filter(|one| one.turn.is_some()).count();
         let all = with_turn();
-        let (visitor, first) = (visitor(&places).await, taker("first", 1));
+        let (visitor, first) = (places.visitor().await, taker("first", 1));
         let in_time = Instant::now() + STUCK_AT_LEAST + 4 * LOOK_EVERY;
         assert!(places.turn(&first, &visitor, in_time).await.is_none() && with_turn() == all);
         if let Some(one) = places.stays.0.lock().stays.values_mut().find_map(|one| one.turn.as_mut()) {
@@ -658,39 +490,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_turn_is_anothers_where_there_is_nothing_to_send_yet() {
-        let places = Places::new(16);
-        let first = taker("first", 1);
-        let mut held: Vec<_> = Vec::new();
-        let stay = visitor(&places).await;
-        held.extend(std::iter::from_fn(|| places.turn_now(&first, &stay)));
-        let (late, other) = (visitor(&places).await, visitor(&places).await);
-        let [line, next] = [&late, &other].map(|stay| InLine::of(&places, first.clone(), stay));
-        assert!(line.turn().is_none());
-        held.pop();
-        assert!(line.wait().await && next.turn().is_none());
-        // It opens something that an SMB client has cached.
-        let (tell, told) = tokio::sync::oneshot::channel();
-        let opens = line.with_turn(async { told.await.unwrap() });
-        let sends = async {
-            assert!(next.wait().await);
-            let turn = next.turn();
-            tell.send(turn.is_some()).unwrap();
-            turn
-        };
-        let (opened, turn) = tokio::join!(opens, sends);
-        assert!(opened && turn.is_some() && line.turn().is_none());
-        drop(turn);
-        assert!(line.turn().is_some());
-        drop(late);
-        assert!(line.turn().is_none(), "nobody is there");
-    }
-
-    #[tokio::test]
     async fn no_more_wait_for_a_turn_than_leave_others_a_place() {
         let places = Places::new(32);
         while enter_with_turn(&places, taker("first", 1)).await {}
-        let visitor = visitor(&places).await;
+        let visitor = places.visitor().await;
         let waits: Vec<_> = std::iter::from_fn(|| places.queue.now(&taker("first", 1))).collect();
         assert_eq!(waits.len(), 4);
         let began = Instant::now();
@@ -727,7 +530,7 @@ mod tests {
         assert_eq!(places.room.available_permits(), 0);
         assert!(enter_for_answer(&places, SHORT_BYTES).await, "a short one needs no room");
         assert!(enter_for_answer(&places, SHORT_BYTES + 1).await);
-        assert_eq!(those(&places).len(), 6, "one of those who take none has gone, and nobody else");
+        assert_eq!(places.those().len(), 6, "one of those who take none has gone, and nobody else");
     }
 
     #[tokio::test]
@@ -739,63 +542,6 @@ mod tests {
         drop(waits);
         drop(room);
         assert!(enter_for_answer(&places, 2 * ANSWERS_BYTES).await, "one that is longer than all room has all of it");
-    }
-
-    /// A stream that has not sent what was written to it, until it may.
-    struct Unsent {
-        may_send: Arc<AtomicBool>,
-    }
-
-    impl AsyncWrite for Unsent {
-        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-            Poll::Ready(Ok(bytes.len()))
-        }
-
-        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-            if self.may_send.load(Ordering::Relaxed) { Poll::Ready(Ok(())) } else { Poll::Pending }
-        }
-
-        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-            Poll::Ready(Ok(()))
-        }
-    }
-
-    impl Outlet for Unsent {
-        const TAKES_PARTS: bool = false;
-
-        fn poll_send(&mut self, _: &mut FilePart, _: &mut Context<'_>, _: usize) -> Poll<io::Result<usize>> {
-            Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
-        }
-    }
-
-    #[tokio::test]
-    async fn an_answer_has_its_turn_until_it_is_sent_and_the_next_one_waits() {
-        let places = Places::new(16);
-        let (place, (told, tells)) = (places.take().await.unwrap(), tokio::sync::oneshot::channel());
-        places.enter(place, |stay| {
-            let _ = told.send(stay);
-            tokio::spawn(pending())
-        });
-        let (stay, leaving, may_send) = (tells.await.unwrap(), Arc::<Leaving>::default(), Arc::<AtomicBool>::default());
-        let unsent = Unsent { may_send: Arc::clone(&may_send) };
-        let mut watched = Watched::of(unsent, Arc::clone(&stay), Arc::default(), Arc::clone(&leaving));
-        let turn = places.turn_now(&taker("first", 1), &stay).unwrap();
-        let has_turn = || places.sent.held().yields(&taker("first", 1), &taker("second", 1));
-        stay.does(Doing::Taking);
-        leaving.begin(Some(Arc::new(turn)));
-        let mut next = pin!(leaving.sent());
-        let mut flushed = || poll_fn(|context| Pin::new(&mut watched).poll_flush(context)).now_or_never();
-        may_send.store(true, Ordering::Relaxed);
-        assert!(flushed().is_some() && has_turn(), "some of it is written");
-        may_send.store(false, Ordering::Relaxed);
-        leaving.hand_over();
-        assert!(flushed().is_none() && has_turn());
-        assert_eq!(those(&places), [Doing::Taking]);
-        assert!(next.as_mut().now_or_never().is_none());
-        may_send.store(true, Ordering::Relaxed);
-        assert!(flushed().is_some() && !has_turn());
-        assert_eq!(those(&places), [Doing::Silent]);
-        timeout(TURN_WITHIN, next).await.unwrap();
     }
 
     #[tokio::test]
