@@ -39,6 +39,8 @@ const TAKEN_WITHIN: Duration = Duration::from_secs(60);
 /// What somebody who is sent a file takes in a second, on average of the time for which it has its turn, where others wait for one: so many bytes from so
 /// long on. A range of 4 MiB may come over a slow line, and a long file has to come over a better one.
 const RATES: [(Duration, u64); 2] = [(Duration::from_secs(5), 64 << 10), (Duration::from_secs(60), 1 << 20)];
+/// The same where it is its own account and address that waits: many ranges at once share one line, and each that is broken off comes over it again.
+const OWN_RATES: [(Duration, u64); 1] = [(Duration::from_secs(60), 64 << 10)];
 /// How often that is looked at while somebody waits.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -80,9 +82,9 @@ struct Holding {
     taken: u64,
 }
 
-/// Whether who has had a turn for so long, and taken so much, takes too little for having it while others wait.
-fn is_slow(had: Duration, taken: u64) -> bool {
-    RATES.iter().any(|(from, least)| had >= *from && u128::from(taken) * 1000 < u128::from(*least) * had.as_millis())
+/// Whether who has had a turn for so long, and taken so much, takes less than that.
+fn is_slow(had: Duration, taken: u64, rates: &[(Duration, u64)]) -> bool {
+    rates.iter().any(|(from, least)| had >= *from && u128::from(taken) * 1000 < u128::from(*least) * had.as_millis())
 }
 
 impl Staying {
@@ -102,10 +104,11 @@ impl Staying {
         self.holds.filter(|since| since.elapsed() >= TAKEN_WITHIN)
     }
 
-    /// Since when it has its turn, where it takes too little of what it is sent.
-    fn slow_since(&self) -> Option<Instant> {
-        let turn = self.turn.as_ref().filter(|turn| is_slow(turn.since.elapsed(), turn.taken));
-        turn.map(|turn| turn.since)
+    /// Since when it has its turn, where it takes too little of what it is sent for this one's waiting.
+    fn slow_since(&self, waits: &Taker) -> Option<Instant> {
+        let turn = self.turn.as_ref()?;
+        let rates: &[_] = if turn.taker == *waits { &OWN_RATES } else { &RATES };
+        is_slow(turn.since.elapsed(), turn.taken, rates).then_some(turn.since)
     }
 }
 
@@ -166,7 +169,7 @@ impl Places {
                     let has = one.turn.as_ref().filter(|_| one.doing == Doing::Taking);
                     has.is_some_and(|has| held.yields(&has.taker, taker))
                 };
-                self.stays.send_one_away(yields, Staying::slow_since);
+                self.stays.send_one_away(yields, |one| one.slow_since(taker));
             }
         };
         timeout_at(until.into(), turn).await.ok().flatten().map(|turn| Turn::of(turn, stay))
@@ -271,16 +274,16 @@ impl Places {
 impl Stays {
     /// Of those who do such things, disconnects who has been silent longest, or else who has been stuck longest, or else who has taken too little for
     /// longest.
-    fn send_one_away(&self, is_it: impl Fn(&Staying) -> bool, too_little: fn(&Staying) -> Option<Instant>) {
+    fn send_one_away(&self, is_it: impl Fn(&Staying) -> bool, too_little: impl Fn(&Staying) -> Option<Instant>) {
         let mut inside = self.0.lock();
-        let longest = |since: fn(&Staying) -> Option<Instant>, at_least: Duration| {
+        let longest = |since: &dyn Fn(&Staying) -> Option<Instant>, at_least: Duration| {
             let those = inside.stays.iter().filter(|(_, one)| is_it(one) && one.task.is_some());
             let (since, number) = those.filter_map(|(number, one)| Some((since(one)?, *number))).min()?;
             (since.elapsed() >= at_least).then_some(number)
         };
-        let number = longest(Staying::silent_since, SILENT_AT_LEAST)
-            .or_else(|| longest(Staying::still_since, STUCK_AT_LEAST))
-            .or_else(|| longest(too_little, Duration::ZERO));
+        let number = longest(&Staying::silent_since, SILENT_AT_LEAST)
+            .or_else(|| longest(&Staying::still_since, STUCK_AT_LEAST))
+            .or_else(|| longest(&too_little, Duration::ZERO));
         let staying = number.and_then(|number| inside.stays.remove(&number));
         drop(inside);
         staying.and_then(|staying| staying.task).iter().for_each(AbortHandle::abort);
@@ -450,15 +453,18 @@ mod tests {
 
     #[test]
     fn a_range_may_come_over_a_slow_line_and_a_long_file_may_not() {
-        for (seconds, a_second, slow) in [
-            (4, 0, false),
-            (5, (64 << 10) - 1, true),
-            (59, 64 << 10, false),
-            (60, 64 << 10, true),
-            (60, (1 << 20) - 1, true),
-            (600, 1 << 20, false),
+        for (seconds, a_second, slow, slow_for_own) in [
+            (4, 0, false, false),
+            (5, (64 << 10) - 1, true, false),
+            (59, 64 << 10, false, false),
+            (60, (64 << 10) - 1, true, true),
+            (60, 64 << 10, true, false),
+            (60, (1 << 20) - 1, true, false),
+            (600, 1 << 20, false, false),
         ] {
-            assert_eq!(is_slow(Duration::from_secs(seconds), seconds * a_second), slow, "{seconds} {a_second}");
+            let (had, taken) = (Duration::from_secs(seconds), seconds * a_second);
+            let is = (is_slow(had, taken, &RATES), is_slow(had, taken, &OWN_RATES));
+            assert_eq!(is, (slow, slow_for_own), "{seconds} {a_second}");
         }
     }
 
@@ -472,7 +478,7 @@ mod tests {
             loop {
                 for one in stays.0.lock().stays.values_mut() {
                     one.since = Instant::now();
-                    one.turn.iter_mut().for_each(|turn| turn.taken = 8 << 20);
+                    one.turn.iter_mut().for_each(|turn| turn.taken = 2 << 20);
                 }
                 tokio::time::sleep(LOOK_EVERY).await;
             }
