@@ -365,6 +365,13 @@ def snapshots():
         refused(of_snapshot.get_share_properties, "ShareSnapshotNotFound", 404)
         refused(of_snapshot.delete_share, "ShareSnapshotNotFound", 404)
         expect(share.get_share_properties().etag, "the share is gone")
+        live, file = share.get_file_client("file"), of_snapshot.get_file_client("file")
+        live.upload_file(b"live")
+        for work in (file.delete_file, file.get_file_properties, lambda: file.download_file().readall(), lambda: file.upload_range(b"xxxx", 0, 4),
+                     lambda: file.set_file_metadata({"a": "b"}), lambda: list(of_snapshot.list_directories_and_files()),
+                     lambda: share.get_file_client("copy").start_copy_from_url(f"{live.url}?sharesnapshot=2026-11-30T08:00:00.0000000Z")):
+            refused(work, "ShareSnapshotNotFound", 404)
+        expect(live.download_file().readall() == b"live", "what is asked of a snapshot is done to the share")
         share.delete_share(delete_snapshots=True)
 
 

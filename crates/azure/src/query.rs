@@ -23,6 +23,14 @@ impl Query {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
+    /// Fails where it names a snapshot of a share, of which there are none: what is asked of that must not be done to the share itself.
+    pub(crate) fn refuse_snapshot(&self) -> Result<(), Failure> {
+        match self.get("sharesnapshot") {
+            Some(_) => Err(Failure::new(Code::ShareSnapshotNotFound, "The specified share snapshot does not exist.")),
+            None => Ok(()),
+        }
+    }
+
     /// How often a parameter is given.
     pub(crate) fn count(&self, name: &str) -> usize {
         self.0.iter().filter(|(known, _)| known == name).count()

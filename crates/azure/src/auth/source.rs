@@ -44,6 +44,7 @@ pub(crate) fn source(
     let host = url.authority().map(ToString::to_string).unwrap_or_default();
     let source = Target::parse(&host, url.path(), Dots::of_source(headers))?;
     let query = Query::parse(url.query().unwrap_or_default())?;
+    query.refuse_snapshot()?;
     if source.share.is_none() || source.names.is_empty() {
         return Err(wrong());
     }

@@ -56,6 +56,7 @@ impl Asked {
         let by = auth::prove(parts, query, target, way, known)?;
         let operation = Operation::of(&parts.method, target, query, &parts.headers)?;
         by.allows(operation, &parts.headers)?;
+        query.refuse_snapshot()?;
         let source = auth::source(&by, operation, (target, &parts.headers), way, known)?;
         Ok(Proof { by, operation, source })
     }

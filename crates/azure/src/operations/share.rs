@@ -30,14 +30,6 @@ impl Ask {
     pub(super) fn lease_id(&self) -> Option<String> {
         self.header("x-ms-lease-id").map(str::to_owned)
     }
-
-    /// Refuses what is asked of a snapshot: there are none.
-    pub(super) fn refuse_snapshot(&self) -> Result<(), Failure> {
-        match self.query.get("sharesnapshot") {
-            Some(_) => Err(Failure::new(Code::ShareSnapshotNotFound, "The specified share snapshot does not exist.")),
-            None => Ok(()),
-        }
-    }
 }
 
 /// A name that the service takes for a new share: 3 to 63 lower-case letters, digits and hyphens, no hyphen at an end or beside another.
@@ -100,7 +92,6 @@ fn provision_of(
 
 /// Delete Share. What clients have open on it is closed, and nobody is asked.
 pub(super) async fn delete(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
-    ask.refuse_snapshot()?;
     match ask.header("x-ms-delete-snapshots").map(str::to_ascii_lowercase).as_deref() {
         // There are none.
         None | Some("include" | "include-leased") => {}

@@ -48,7 +48,6 @@ async fn changed<T: Send + 'static>(
 
 /// Lease Share: acquires, renews, changes, releases or breaks it.
 pub(super) async fn lease(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
-    ask.refuse_snapshot()?;
     let action = action(ask)?;
     let status = match &action {
         LeaseAction::Acquire { .. } => StatusCode::CREATED,

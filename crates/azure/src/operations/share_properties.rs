@@ -93,7 +93,6 @@ pub(crate) fn tier_name(kept: &AzureShare, kind: AccountKind) -> &'static str {
 
 /// Get Share Properties, which is Get Share Metadata, too.
 pub(super) fn get(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
-    ask.refuse_snapshot()?;
     let share = service.record(ask)?;
     let kept = service.catalog.azure_share(&share);
     share_lease::check(ask, &kept)?;
