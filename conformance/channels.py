@@ -222,8 +222,8 @@ def client_of(network):
 
 
 @contextlib.contextmanager
-def server(namespace):
-    served = InNamespace(Wanted(shares=(), ram_shares=("ram",), channels=CHANNELS), namespace)
+def server(namespace, kind=InNamespace):
+    served = kind(Wanted(shares=(), ram_shares=("ram",), channels=CHANNELS), namespace)
     try:
         yield served.start()
     finally:

@@ -8,9 +8,9 @@ import sys
 import time
 
 from conformance import links, multilane
+from conformance.channels import server
 from conformance.links import InNamespace, command
 from conformance.report import Skip, expect
-from conformance.server import Wanted
 
 NAME = "pacing"
 PACING, UNPACED = "bbr", "reno"
@@ -27,7 +27,7 @@ def run(kind, report, options):
         here, there = f"{name}-server", f"{name}-client"
         for namespace in (here, there):
             have_paced(namespace)
-        with server(here) as served:
+        with server(here, WithRest) as served:
             with report.check(NAME, "connections that stay on the machine are not paced"):
                 with load(here, served, "127.0.0.1"):
                     seen(here, 2, UNPACED)
@@ -44,15 +44,6 @@ class WithRest(InNamespace):
 
     def command(self):
         return [*super().command(), "--rest", str(REST_PORT)]
-
-
-@contextlib.contextmanager
-def server(namespace):
-    served = WithRest(Wanted(shares=(), ram_shares=("ram",)), namespace)
-    try:
-        yield served.start()
-    finally:
-        served.remove()
 
 
 @contextlib.contextmanager

@@ -319,13 +319,11 @@ impl Front {
         let line = InLine::of(&self.places, Taker::of(&target.account, connected.peer.ip()), stay);
         let mut asked = Asked {
             endpoint: target.endpoint(connected.scheme(), host),
-            headers: parts.headers.clone(),
             parts,
             target,
             query,
             body: Bytes::new(),
-            peer: connected.peer.ip(),
-            caller: connected.peer,
+            peer: connected.peer,
             is_secure: connected.is_secure,
             id: id.to_owned(),
             held: None,

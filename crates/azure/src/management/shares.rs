@@ -20,7 +20,7 @@ use super::answer::json as answered;
 use super::call::OfShare;
 use super::{Ask, Failure, Management};
 use crate::answer::{Answer, empty};
-use crate::operations::{LeaseTold, guid, new_guid, new_share_name, quota_gib, share_etag, tier_name};
+use crate::operations::{LeaseTold, guid, new_guid, new_share_name, no_snapshots, quota_gib, share_etag, tier_name};
 use crate::query::Query;
 
 const TYPE: &str = "Microsoft.Storage/storageAccounts/fileServices/shares";
@@ -155,8 +155,7 @@ pub(super) fn refuse_snapshot(headers: &HeaderMap, query: &Query) -> Result<(), 
 /// Makes a share, in a folder that is made for it. One that is there already is changed to what is wanted.
 pub(super) async fn put(management: &Management, ask: &Ask, of: &OfShare) -> Result<Answer, Failure> {
     if ask.expands("snapshots") {
-        let refusal = "This server makes no snapshots of shares.";
-        return Err(Failure::new(StatusCode::CONFLICT, "ShareSnapshotOperationNotSupported", refusal));
+        return Err(Failure::of_data_plane(no_snapshots()));
     }
     let account = management.account(&of.account)?;
     if management.catalog.share_of(&account.name, &of.share).is_some() {

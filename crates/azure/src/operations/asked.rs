@@ -1,12 +1,11 @@
 //! Requests as they came, and what somebody is allowed to have done of them.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::ops::Deref;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use control::KnownCatalog;
-use hyper::header::HeaderMap;
 use hyper::http::request::Parts;
 use jiff::Timestamp;
 use server::admin::{AuditOrigin, AuditSource, NotedOrigin};
@@ -22,13 +21,11 @@ use crate::target::Target;
 pub(crate) struct Asked {
     /// Its head, as it is proved.
     pub(crate) parts: Parts,
-    pub(crate) headers: HeaderMap,
     pub(crate) target: Target,
     pub(crate) query: Query,
     pub(crate) body: Bytes,
     /// Where it comes from.
-    pub(crate) peer: IpAddr,
-    pub(crate) caller: SocketAddr,
+    pub(crate) peer: SocketAddr,
     /// It is encrypted, and so are answers.
     pub(crate) is_secure: bool,
     /// The number that it is told by.
@@ -52,7 +49,7 @@ impl Asked {
     /// Who asks and for what, where that one may do it now.
     pub(crate) fn prove(&self, known: &KnownCatalog) -> Result<Proof, Failure> {
         let Asked { parts, query, target, .. } = self;
-        let way = Way { peer: self.peer, is_secure: self.is_secure, at: Timestamp::now() };
+        let way = Way { peer: self.peer.ip(), is_secure: self.is_secure, at: Timestamp::now() };
         let by = auth::prove(parts, query, target, way, known)?;
         let operation = Operation::of(&parts.method, target, query, &parts.headers)?;
         by.allows(operation, &parts.headers)?;
@@ -65,7 +62,7 @@ impl Asked {
     fn origin(&self, by: &Proven) -> AuditOrigin {
         let Evidence { proof, requester, token } = by.evidence().clone();
         let protocol = if self.is_secure { "HTTPS" } else { "HTTP" };
-        let (caller, request) = (self.caller.to_string().into(), self.id.clone());
+        let (caller, request) = (self.peer.to_string().into(), self.id.clone());
         AuditOrigin { protocol, caller, proof, requester, token, request, source: None }
     }
 }
@@ -120,7 +117,7 @@ impl Ask {
 
     /// A header's value.
     pub(super) fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name).and_then(|value| value.to_str().ok())
+        self.parts.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
     /// A header's value as a number.

@@ -255,7 +255,7 @@ fn length(ask: &Ask) -> Result<Option<u64>, Failure> {
 /// Set File Properties: length, HTTP headers, attributes, times, permission. HTTP headers that are not named are gone then.
 pub(super) async fn set_properties(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
     let length = length(ask)?;
-    let mut content = kept::content(&ask.headers)?;
+    let mut content = kept::content(&ask.parts.headers)?;
     content.entry(Content::Type).or_default();
     service.check_fits(ask, length.unwrap_or_default())?;
     let place = service.place(ask).await?;
@@ -285,7 +285,7 @@ pub(super) async fn set_properties(service: &Service, ask: &Ask) -> Result<Answe
 
 /// Set File Metadata, and that of a directory: all of it.
 pub(super) async fn set_metadata(service: &Service, ask: &Ask, is_directory: bool) -> Result<Answer, Failure> {
-    let metadata = kept::metadata(&ask.headers)?;
+    let metadata = kept::metadata(&ask.parts.headers)?;
     let place = service.place(ask).await?;
     lease::of_change(service, ask, &place).await?;
     let known = Described::of(service, &place, is_directory).await?;

@@ -106,7 +106,7 @@ impl Kept {
 
     /// What a request sets of a new file.
     pub(super) fn asked(ask: &Ask) -> Result<Kept, Failure> {
-        Ok(Kept { metadata: metadata(&ask.headers)?, content: content(&ask.headers)?, copy: None })
+        Ok(Kept { metadata: metadata(&ask.parts.headers)?, content: content(&ask.parts.headers)?, copy: None })
     }
 
     /// Changes it, one after the other.

@@ -43,7 +43,7 @@ pub(crate) use self::file::PUT_MAX;
 pub(crate) use self::operation::Operation;
 pub(crate) use self::read::{Said, read_body, read_head};
 pub(crate) use self::service_properties::rules;
-pub(crate) use self::share::new_name as new_share_name;
+pub(crate) use self::share::{new_name as new_share_name, no_snapshots};
 pub(crate) use self::share_acl::parsed as policies;
 pub(crate) use self::share_lease::{guid, new_guid};
 pub(crate) use self::share_properties::{LeaseTold, etag as share_etag, quota_gib, tier_name};
@@ -176,7 +176,7 @@ impl Service {
     /// A share of the account by its name, which is there for the hosts that may use it alone: its files are reached by a session of this machine.
     fn share_named(&self, ask: &Ask, name: &str) -> Result<ShareRecord, Failure> {
         let share = self.catalog.share_of(ask.by.account(), name).ok_or_else(|| Failure::no_share(name))?;
-        if share.hosts.allow(Some(ask.peer)) {
+        if share.hosts.allow(Some(ask.peer.ip())) {
             return Ok(share);
         }
         Err(Failure::new(Code::AuthorizationFailure, "The share may not be used from this address."))

@@ -51,7 +51,7 @@ pub(crate) fn new_name(name: &str) -> Result<ShareName, Failure> {
 /// Create Share. Its files live in a folder that is made for it.
 pub(super) async fn create(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
     let (account, name) = (ask.account()?, new_name(ask.target.share.as_deref().unwrap_or_default())?);
-    let metadata = metadata(&ask.headers)?;
+    let metadata = metadata(&ask.parts.headers)?;
     let accounts = service.catalog.accounts();
     let known = accounts.iter().find(|known| known.name == account.as_str());
     let known = known.ok_or_else(|| Failure::new(Code::ResourceNotFound, "There is no such account."))?;
@@ -133,7 +133,12 @@ pub(super) async fn undelete(service: &Service, ask: &Ask) -> Result<Answer, Fai
 /// Snapshot Share. The share has to be there, and then it is refused.
 pub(super) fn snapshot(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
     service.record(ask)?;
-    Err(Failure::new(Code::ShareSnapshotOperationNotSupported, "This server makes no snapshots of shares."))
+    Err(no_snapshots())
+}
+
+/// A snapshot is to be made.
+pub(crate) fn no_snapshots() -> Failure {
+    Failure::new(Code::ShareSnapshotOperationNotSupported, "This server makes no snapshots of shares.")
 }
 
 #[derive(Serialize)]

@@ -170,7 +170,7 @@ pub(super) async fn set(service: &Service, ask: &Ask) -> Result<Answer, Failure>
 
 /// Set Share Metadata: all of it.
 pub(super) async fn set_metadata(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
-    let metadata = metadata(&ask.headers)?;
+    let metadata = metadata(&ask.parts.headers)?;
     let kept = share_lease::change(service, ask, move |kept, now| {
         kept.metadata = metadata;
         kept.touch(now);
