@@ -1,11 +1,12 @@
 """Our server as Azure's own hosts, for published tests that name these: a proxy leads them to it, it has a certificate for their names, accounts of all
-kinds, and a service principal."""
+kinds, a service principal, and shares on btrfs."""
 
 import contextlib
 import json
 import subprocess
 
 from conformance import packages
+from conformance.data_on_btrfs import DataOnBtrfs
 from conformance.relay import as_proxy
 from conformance.rest_shares import ACCOUNTS, WithAccounts
 from conformance.server import HOST, Wanted, serving
@@ -15,7 +16,7 @@ HOSTS = ("*.file.core.windows.net", "*.blob.core.windows.net", "login.microsofto
 TENANT = "00000000-0000-0000-0000-000000000002"
 
 
-class AsAzure(WithAccounts):
+class AsAzure(DataOnBtrfs, WithAccounts):
     def prepare(self):
         super().prepare()
         packages.need("openssl")

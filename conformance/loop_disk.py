@@ -1,4 +1,4 @@
-"""A small ext4 file system in a file, mounted for a share, that hangs or loses its power as a disk does. Needs root and loop devices."""
+"""A small file system in a file, mounted for a share, that hangs or loses its power as a disk does. Needs root and loop devices."""
 
 import contextlib
 import fcntl
@@ -11,6 +11,8 @@ from conformance import packages
 from conformance.report import Skip
 
 SIZE_MIB = 512
+# Programs that make one, with the words that have them say nothing and ask nothing.
+MAKERS = {"ext4": ("mkfs.ext4", "-q", "-F"), "btrfs": ("mkfs.btrfs", "-q", "-f")}
 # FS_IOC_SHUTDOWN: nothing more is written, not even the journal that is in memory.
 SHUTDOWN, WITHOUT_JOURNAL = 0x8004587D, 2
 UNMOUNT_SECONDS = 30
@@ -19,17 +21,18 @@ UNMOUNT_SECONDS = 30
 class LoopDisk:
     """The file system at `folder`, kept in the file `image`, which are there already or are made."""
 
-    def __init__(self, folder, image, size_mib=SIZE_MIB):
-        self.folder, self.image, self.size_mib = folder, image, size_mib
+    def __init__(self, folder, image, size_mib=SIZE_MIB, system="ext4"):
+        self.folder, self.image, self.size_mib, self.system = folder, image, size_mib, system
         self.is_frozen = False
 
     def mount(self):
         if os.geteuid() != 0:
             raise Skip("a file system of its own needs root")
-        packages.need("mkfs.ext4", "fsfreeze", "mount")
+        maker, *words = MAKERS[self.system]
+        packages.need(maker, "fsfreeze", "mount")
         with open(self.image, "wb") as image:
             image.truncate(self.size_mib << 20)
-        ran(packages.find("mkfs.ext4"), "-q", "-F", str(self.image))
+        ran(packages.find(maker), *words, str(self.image))
         self.folder.mkdir(parents=True, exist_ok=True)
         self._attach()
         self.folder.chmod(0o777)

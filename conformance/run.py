@@ -22,7 +22,7 @@ SERVERS = {"multilane": multilane.Multilane, "samba": samba.Samba}
 LANES = {
     "torture": ("torture", "failover"),
     "clients": ("py_smbprotocol", "go_smb2", "counted", "rust_smb", "smbclient", "time_machine", "people", "backups", "names", "access", "prometheus", "otlp", "page", "az", "rest_page_az"),
-    "rest": ("announced", "rest", "rest_shares", "rest_hostile", "rest_schema", "management", "rest_js", "rest_go", "rest_trees", "rest_page", "kernel"),
+    "rest": ("announced", "rest", "rest_shares", "rest_hostile", "rest_schema", "rest_snapshots", "management", "rest_js", "rest_go", "rest_trees", "rest_page", "kernel"),
     "times": ("hostile", "pacing", "coherence", "frozen", "hanging", "power", "kernel_fsx", "kernel_channels"),
 }
 # These measure, or make the machine busy, and want it to themselves.

@@ -23,6 +23,7 @@ pub(crate) enum Code {
     CorsPreflightFailure,
     Crc64Mismatch,
     DeletePending,
+    DeleteShareWhenSnapshotLeased,
     DirectoryNotEmpty,
     EmptyMetadataKey,
     FileInvalidPermission,
@@ -78,8 +79,11 @@ pub(crate) enum Code {
     ResourceTypeMismatch,
     ServerBusy,
     ShareAlreadyExists,
+    ShareHasSnapshots,
     ShareNotFound,
     ShareSizeLimitReached,
+    ShareSnapshotCountExceeded,
+    ShareSnapshotInProgress,
     ShareSnapshotNotFound,
     ShareSnapshotOperationNotSupported,
     SharingViolation,
@@ -162,6 +166,10 @@ impl Code {
             | Code::ResourceTypeMismatch
             | Code::ShareAlreadyExists
             | Code::ShareSizeLimitReached
+            | Code::DeleteShareWhenSnapshotLeased
+            | Code::ShareHasSnapshots
+            | Code::ShareSnapshotCountExceeded
+            | Code::ShareSnapshotInProgress
             | Code::ShareSnapshotOperationNotSupported
             | Code::SharingViolation
             | Code::TotalSharesCountExceedsAccountLimit
@@ -294,6 +302,13 @@ impl From<control::Error> for Failure {
             Reason::TooManyShares => Code::TotalSharesCountExceedsAccountLimit,
             Reason::TooManyPermissions => Code::ShareSizeLimitReached,
             Reason::Busy => Code::ServerBusy,
+            Reason::NoSnapshot => Code::ShareSnapshotNotFound,
+            Reason::SnapshotsUnsupported => Code::ShareSnapshotOperationNotSupported,
+            Reason::TooManySnapshots => Code::ShareSnapshotCountExceeded,
+            Reason::SnapshotInProgress => Code::ShareSnapshotInProgress,
+            Reason::HasSnapshots => Code::ShareHasSnapshots,
+            Reason::SnapshotLeased => Code::DeleteShareWhenSnapshotLeased,
+            Reason::DiskFull => Code::ShareSizeLimitReached,
             Reason::TookTooLong => Code::OperationTimedOut,
             Reason::Lease(refusal) => match refusal {
                 LeaseRefusal::AlreadyPresent => Code::LeaseAlreadyPresent,

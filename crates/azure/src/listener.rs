@@ -108,8 +108,19 @@ impl Listening {
 /// The running interface. It ends when this is dropped.
 pub struct Rest {
     address: SocketAddr,
-    /// Nothing there waits for anything but sockets, so that it ends at once.
-    _runtime: Runtime,
+    /// It ends at once, but for what waits for the catalog, or for a file system.
+    runtime: Option<Runtime>,
+}
+
+/// How long what waits for the catalog's disk or a snapshot may take when the interface ends. It goes on until the process ends.
+const ENDS_WITHIN: Duration = Duration::from_secs(5);
+
+impl Drop for Rest {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_timeout(ENDS_WITHIN);
+        }
+    }
 }
 
 impl Rest {
@@ -124,7 +135,7 @@ impl Rest {
         threads.worker_threads(thread_count()).thread_name("rest").enable_io().enable_time();
         let runtime = threads.build()?;
         runtime.spawn(serve(socket, front));
-        Ok(Rest { address, _runtime: runtime })
+        Ok(Rest { address, runtime: Some(runtime) })
     }
 
     /// Where it listens.

@@ -1,5 +1,6 @@
 //! The part of a URL behind its question mark.
 
+use control::SnapshotTime;
 use percent_encoding::percent_decode_str;
 
 use crate::failure::{Code, Failure};
@@ -23,12 +24,15 @@ impl Query {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Fails where it names a snapshot of a share, of which there are none: what is asked of that must not be done to the share itself.
-    pub(crate) fn refuse_snapshot(&self) -> Result<(), Failure> {
-        match self.get("sharesnapshot") {
-            Some(_) => Err(Failure::new(Code::ShareSnapshotNotFound, "The specified share snapshot does not exist.")),
-            None => Ok(()),
-        }
+    /// The snapshot of a share that this parameter names. Fails where it names none that there can be, or more than one: what is asked of a snapshot
+    /// is never done to the share itself.
+    pub(crate) fn snapshot(&self, name: &str) -> Result<Option<SnapshotTime>, Failure> {
+        let wrong = || {
+            let message = format!("{name} is not the time of one snapshot, written as 2026-11-30T20:14:15.1234567Z.");
+            Failure::new(Code::InvalidQueryParameterValue, message)
+        };
+        let named = self.get(name).map(|text| text.parse().map_err(|_| wrong())).transpose()?;
+        if self.count(name) > 1 { Err(wrong()) } else { Ok(named) }
     }
 
     /// How often a parameter is given.
@@ -78,6 +82,30 @@ mod tests {
         let query = Query::parse("b=2&a=x&B=1&c").unwrap();
         let wanted = [("a", "x"), ("b", "1,2"), ("c", "")].map(|(name, value)| (name, value.to_owned()));
         assert_eq!(query.canonical(), wanted);
+    }
+
+    #[test]
+    fn a_snapshot_is_named_by_one_time_and_in_one_way() {
+        let named = |text: &str| Query::parse(text).unwrap().snapshot("sharesnapshot").map_err(|failure| failure.code);
+        assert_eq!(named("restype=share"), Ok(None));
+        let time = "2026-11-30T20:14:15.1234567Z";
+        assert_eq!(named(&format!("ShareSnapshot={time}")).unwrap().unwrap().to_string(), time);
+        let twice = format!("sharesnapshot={time}&sharesnapshot={time}");
+        for wrong in [
+            "sharesnapshot=",
+            "sharesnapshot",
+            "sharesnapshot=2026-11-30T20:14:15Z",
+            "sharesnapshot=2026-11-30T20:14:15.123456Z",
+            "sharesnapshot=2026-11-30T20:14:15.12345678Z",
+            "sharesnapshot=2026-11-30T21:14:15.1234567%2B01:00",
+            "sharesnapshot=2026-11-30%2020:14:15.1234567Z",
+            "sharesnapshot=2026-13-30T20:14:15.1234567Z",
+            "sharesnapshot=..%2F..%2Fcatalog.db",
+            "sharesnapshot=now",
+            &twice,
+        ] {
+            assert_eq!(named(wrong), Err(Code::InvalidQueryParameterValue), "{wrong}");
+        }
     }
 
     #[test]

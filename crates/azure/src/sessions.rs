@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use client::{Channels, Network, Session, Settings, Signing, Status, Target, Tree, WhenLost};
-use control::{Keys, KnownCatalog, ShareRecord};
+use control::{Keys, KnownCatalog, ShareRecord, SnapshotTime};
 use secure::hmac_sha256;
 use tokio::sync::Mutex;
 use tokio::time::sleep;
@@ -16,6 +16,8 @@ use crate::failure::{Code, Failure, Lost};
 
 /// When a key that was replaced is tried again: the catalog may know of it before the server does, or the other way round.
 const AGAIN_AFTER: Duration = Duration::from_millis(250);
+/// Snapshots that an account's session is connected to without anybody using them.
+const SNAPSHOTS_MAX: usize = 8;
 /// How long a key that the server goes on refusing is not tried: it would take that for guessing.
 const REFUSED_FOR: Duration = Duration::from_secs(1);
 
@@ -45,11 +47,13 @@ struct Which {
     number: i64,
     name: String,
     is_sealed: bool,
+    /// What is connected to is that snapshot of it.
+    snapshot: Option<SnapshotTime>,
 }
 
 impl Which {
-    fn of(share: &ShareRecord) -> Self {
-        Which { number: share.id, name: share.name.clone(), is_sealed: share.seal_required }
+    fn of(share: &ShareRecord, snapshot: Option<SnapshotTime>) -> Self {
+        Which { number: share.id, name: share.name.clone(), is_sealed: share.seal_required, snapshot }
     }
 }
 
@@ -61,24 +65,52 @@ struct Live {
     trees: HashMap<Which, Tree>,
 }
 
+impl Live {
+    /// Leaves snapshots that nobody uses, where there are many: the server keeps each open as long as somebody is connected to it.
+    async fn leave_unused(&mut self) {
+        let is_unused = |(which, tree): &(&Which, &Tree)| which.snapshot.is_some() && tree.is_unused();
+        if self.trees.iter().filter(is_unused).count() < SNAPSHOTS_MAX {
+            return;
+        }
+        let left: Vec<Tree> =
+            self.trees.extract_if(|which, tree| is_unused(&(which, &*tree))).map(|(_, tree)| tree).collect();
+        for tree in left {
+            // One that is gone was left.
+            let _ = tree.disconnect().await;
+        }
+    }
+}
+
 impl Sessions {
     /// None yet; they will be of the server that has this address in this network.
     pub(crate) fn new(network: Arc<dyn Network>, address: SocketAddr, catalog: KnownCatalog) -> Self {
         Sessions { network, address, catalog, accounts: parking_lot::Mutex::default() }
     }
 
-    /// A share of an account, reached by a session of it.
-    pub(crate) async fn share(&self, of: &Proven, share: &ShareRecord) -> Result<Tree, Failure> {
+    /// A share of an account, or a snapshot of that which the server has open, reached by a session of it.
+    pub(crate) async fn share(
+        &self,
+        of: &Proven,
+        share: &ShareRecord,
+        snapshot: Option<SnapshotTime>,
+    ) -> Result<Tree, Failure> {
         let of_account = self.of_account(of.account());
         let mut signed_in = of_account.lock().await;
-        match self.tree(of.account(), &mut signed_in, share).await {
+        match self.tree(of.account(), &mut signed_in, (share, snapshot)).await {
             // The session has ended in this moment, as it does with its key.
-            Err(failure) if failure.lost == Lost::Session => self.tree(of.account(), &mut signed_in, share).await,
+            Err(failure) if failure.lost == Lost::Session => {
+                self.tree(of.account(), &mut signed_in, (share, snapshot)).await
+            }
             done => done,
         }
     }
 
-    async fn tree(&self, account: &str, signed_in: &mut SignedIn, share: &ShareRecord) -> Result<Tree, Failure> {
+    async fn tree(
+        &self,
+        account: &str,
+        signed_in: &mut SignedIn,
+        (share, snapshot): (&ShareRecord, Option<SnapshotTime>),
+    ) -> Result<Tree, Failure> {
         let keys = self.catalog.keys(account).ok_or_else(|| Failure::no_share(&share.name))?;
         // A key that was replaced has ended its session, and an operator may have.
         let is_well = |live: &Live| live.key == fingerprint(&keys) && !live.session.has_ended();
@@ -89,13 +121,19 @@ impl Sessions {
                 signed_in.live.insert(live)
             }
         };
-        let which = Which::of(share);
+        let which = Which::of(share, snapshot);
         if let Some(tree) = known.trees.get(&which) {
             return Ok(tree.clone());
         }
-        let tree = known.session.tree(&share.name).await?;
+        let tree = match snapshot {
+            None => known.session.tree(&share.name).await?,
+            Some(at) => {
+                known.leave_unused().await;
+                known.session.tree(&format!("{}:{at}", share.name)).await?
+            }
+        };
         let shares = self.catalog.shares();
-        known.trees.retain(|which, _| shares.iter().any(|share| Which::of(share) == *which));
+        known.trees.retain(|which, _| shares.iter().any(|share| Which::of(share, which.snapshot) == *which));
         known.trees.insert(which, tree.clone());
         Ok(tree)
     }
@@ -123,10 +161,10 @@ impl Sessions {
         Err(changing())
     }
 
-    /// Forgets how a share was reached: it was deleted meanwhile, and is there again.
-    pub(crate) async fn leave(&self, share: &ShareRecord) {
+    /// Forgets how a share was reached, or a snapshot of it: it was deleted meanwhile, and is there again.
+    pub(crate) async fn leave(&self, share: &ShareRecord, snapshot: Option<SnapshotTime>) {
         if let Some(known) = self.of_account(&share.account).lock().await.live.as_mut() {
-            known.trees.retain(|which, _| which.number != share.id);
+            known.trees.retain(|which, _| (which.number, which.snapshot) != (share.id, snapshot));
         }
     }
 
@@ -223,7 +261,7 @@ mod tests {
         let inside = Arc::new(crate::inside::Inside(server.connector(address)));
         let sessions = Sessions::new(inside, address, known.clone());
         let (proven, share) = share_of("work", &known);
-        let before = sessions.share(&proven, &share).await.unwrap();
+        let before = sessions.share(&proven, &share, None).await.unwrap();
         let mut changes = Catalog::open(&folder).unwrap();
         let mut replace = || {
             changes.regenerate_key(&"work".parse().unwrap(), Key::One, None).unwrap();
@@ -231,7 +269,7 @@ mod tests {
         };
         // What is known is ahead of the server.
         let configuration = replace();
-        let (again, ()) = tokio::join!(sessions.share(&proven, &share), async {
+        let (again, ()) = tokio::join!(sessions.share(&proven, &share, None), async {
             sleep(AGAIN_AFTER / 2).await;
             admin.replace(configuration);
         });
@@ -239,17 +277,17 @@ mod tests {
         // A key that is not taken in time is not tried all the time.
         let configuration = replace();
         for _ in 0..10 {
-            let failure = sessions.share(&proven, &share).await.map(drop).unwrap_err();
+            let failure = sessions.share(&proven, &share, None).await.map(drop).unwrap_err();
             assert_eq!((failure.code, failure.lost), (Code::ServerBusy, Lost::Nothing));
         }
         admin.replace(configuration);
         sleep(REFUSED_FOR).await;
         let since = Instant::now();
-        let last = sessions.share(&proven, &share).await.unwrap();
+        let last = sessions.share(&proven, &share, None).await.unwrap();
         sessions.forget(&proven, since).await;
-        assert_eq!(sessions.share(&proven, &share).await.unwrap().session_id(), last.session_id(), "it is newer");
+        assert_eq!(sessions.share(&proven, &share, None).await.unwrap().session_id(), last.session_id(), "it is newer");
         sessions.forget(&proven, Instant::now()).await;
-        assert_ne!(sessions.share(&proven, &share).await.unwrap().session_id(), last.session_id());
+        assert_ne!(sessions.share(&proven, &share, None).await.unwrap().session_id(), last.session_id());
         server.stop(Duration::ZERO);
     }
 
@@ -265,7 +303,7 @@ mod tests {
         let mut held = Vec::new();
         for account in ["slow", "other"] {
             let (sessions, (proven, share)) = (Arc::clone(&sessions), share_of(account, &known));
-            tokio::spawn(async move { sessions.share(&proven, &share).await.map(drop) });
+            tokio::spawn(async move { sessions.share(&proven, &share, None).await.map(drop) });
             let came = timeout(PATIENCE, silent.accept()).await;
             held.push(came.unwrap_or_else(|_| panic!("{account} does not sign in")).unwrap());
         }

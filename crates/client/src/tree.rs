@@ -7,7 +7,7 @@ use wire::context::create::OnDiskId;
 
 use crate::command::query_directory::Entry;
 use crate::command::query_info::Facts;
-use crate::command::{create, tree_connect};
+use crate::command::{create, tree_connect, tree_disconnect};
 use crate::error::Error;
 use crate::file::File;
 use crate::mark::Mark;
@@ -30,6 +30,16 @@ impl Tree {
     /// The same share, where each CREATE has one more create context: of this name, with these data (MS-SMB2 2.2.13.2).
     pub fn marked(&self, (name, data): (&'static [u8], [u8; 16])) -> Tree {
         Tree { state: Arc::clone(&self.state), mark: Some(Mark::new(name, data)) }
+    }
+
+    /// True where nobody else has it, and nothing is open on it.
+    pub fn is_unused(&self) -> bool {
+        Arc::strong_count(&self.state) == 1
+    }
+
+    /// Leaves the share (3.2.4.22), which closes all that is open on it.
+    pub async fn disconnect(self) -> Result<(), Error> {
+        tree_disconnect::disconnect(&self.state).await
     }
 
     /// The share's name.

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use server::admin::{
-    Account, Advertise, AdvertisedAddress, Anonymous, Configuration, Group, OwnAddresses, Principal, PrincipalKind,
-    Sealing, Secret, Settings, Share, Signing, Standing, nt_hash,
+    Account, Advertise, AdvertisedAddress, Anonymous, Configuration, Group, OpenSnapshots, OwnAddresses, Principal,
+    PrincipalKind, Sealing, Secret, Settings, Share, Signing, Standing, nt_hash,
 };
 use tracing::{info, warn};
 
 use crate::catalog::{
-    self, BusyPolling, Catalog, Dialect, NewShare, ShareRecord, Snapshot, Source, StoredSettings, sense,
+    self, BusyPolling, Catalog, Dialect, NewShare, ShareRecord, Snapshot, Source, StoredSettings, own_folder, sense,
 };
 use crate::catalog_changes;
 use crate::catalog_health::CatalogHealth;
@@ -309,6 +309,11 @@ impl Control {
         shares.filter_map(|share| Some(ShareUse { used_bytes: used(share), ..self.limits.in_use(share)? })).collect()
     }
 
+    /// The snapshots of a share that are open, where it is served.
+    pub(crate) fn open_snapshots(&self, share: &ShareRecord) -> Arc<OpenSnapshots> {
+        self.stores.lock().snapshots(share)
+    }
+
     /// Where the files of a share of an account are, and the bytes that they take where those are counted.
     pub(crate) fn place_and_use(&self, account: &AccountName, share: &ShareName) -> Option<(Source, Option<u64>)> {
         let is_it = |one: &&ShareRecord| {
@@ -389,6 +394,7 @@ impl Control {
             rights: snapshot.rights.get(&share.id).cloned().unwrap_or_default(),
             audit: share.audit,
             limit: self.limits.of(share, snapshot),
+            snapshots: self.stores.lock().snapshots(share),
         })
     }
 
@@ -456,7 +462,9 @@ pub(crate) fn make_first(
     key: Option<&str>,
 ) -> Result<(), Error> {
     let path = folder.first_share();
-    std::fs::create_dir_all(&path).map_err(|e| Error::system("make the folder of the first share", &path, &e))?;
+    if !path.exists() {
+        own_folder::make_for_share(&path)?;
+    }
     let account: AccountName = name.parse()?;
     catalog.create_account_with_key(&account, AccountKind::FileStorage, key)?;
     let source = Source::Folder { path: path.clone(), quota_gib: None };

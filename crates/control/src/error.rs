@@ -54,6 +54,20 @@ pub enum Reason {
     Busy,
     /// A lease keeps it from being done.
     Lease(LeaseRefusal),
+    /// There is no such snapshot of the share.
+    NoSnapshot,
+    /// No snapshots can be made of the share.
+    SnapshotsUnsupported,
+    /// It has as many as it may.
+    TooManySnapshots,
+    /// One is being made or deleted.
+    SnapshotInProgress,
+    /// It has some, and was to be deleted without them.
+    HasSnapshots,
+    /// A snapshot of it has a lease.
+    SnapshotLeased,
+    /// The disk is as full as it may be.
+    DiskFull,
 }
 
 /// What a share is provisioned with.

@@ -139,18 +139,11 @@ impl Work {
         }
     }
 
-    /// Takes away the folders of shares that are gone, on a thread of its own: they may be large.
+    /// Takes away the folders of shares that are gone.
     fn take_away(&self) {
         let Some(control) = self.control.upgrade() else { return };
         let data = control.lock().data();
-        let work = move || {
-            if let Err(cause) = own_folder::empty_gone(data.path()) {
-                warn!(name: "deleted_share_stays", error = %cause, "the files of a deleted share could not all be taken away");
-            }
-        };
-        if let Err(cause) = thread::Builder::new().name("multilane-sweep".to_owned()).spawn(work) {
-            warn!(name: "deleted_share_stays", error = %cause, "there is no thread to take the files of a deleted share away");
-        }
+        own_folder::take_away_soon(data.path().to_owned());
     }
 
     /// `None` where the control is gone.

@@ -10,6 +10,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use server::admin::OpenSnapshots;
 use store::{Belief, CachedStore, DelayedStore, RamStore, Store};
 
 use crate::catalog::{Changes, ShareRecord, Source};
@@ -50,6 +51,7 @@ enum Kept {
         was_there: bool,
         /// What was wrong with it then, as far as it had been looked at.
         fault: Option<String>,
+        snapshots: Arc<OpenSnapshots>,
     },
     Ram(RamDisk),
 }
@@ -116,7 +118,7 @@ impl Stores {
             return Known { store: None, problem: Some(why.to_string()) };
         }
         match self.kept.get_mut(&share.id) {
-            Some(Kept::Folder { folder, before, was_there, fault }) => {
+            Some(Kept::Folder { folder, before, was_there, fault, .. }) => {
                 folder.remember(caches, share.belief);
                 // First, so that what is found meanwhile is news.
                 *fault = folder.fault();
@@ -147,6 +149,14 @@ impl Stores {
         }
     }
 
+    /// The snapshots of `share` that are open; of others than those on folders none ever are.
+    pub(crate) fn snapshots(&self, share: &ShareRecord) -> Arc<OpenSnapshots> {
+        match self.kept.get(&share.id) {
+            Some(Kept::Folder { snapshots, .. }) => Arc::clone(snapshots),
+            Some(Kept::Ram(_)) | None => Arc::default(),
+        }
+    }
+
     /// Begins to open the store of `share`, unless that was done.
     pub(crate) fn keep(&mut self, share: &ShareRecord) -> Result<(), NotKept> {
         if self.ended {
@@ -171,7 +181,8 @@ impl Stores {
             return Err(NotKept::TooManyHang);
         }
         let folder = ServedFolder::start(terms, quota_gib, self.surroundings.clone()).map_err(NotKept::NoThread)?;
-        self.kept.insert(share.id, Kept::Folder { folder, before, was_there: false, fault: None });
+        let snapshots = Arc::default();
+        self.kept.insert(share.id, Kept::Folder { folder, before, was_there: false, fault: None, snapshots });
         Ok(())
     }
 

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use crate::catalog::own_folder;
+
 /// Where the kernel tells what is mounted where (proc(5)).
 const MOUNTS: &str = "/proc/self/mountinfo";
 /// For how long what is mounted is believed: every share asks every two seconds.
@@ -25,9 +27,13 @@ pub(crate) fn given_away(folder: &Path, data: &Path) -> Option<String> {
             data.display()
         ));
     }
-    let opens = data.join("opens");
-    holds(&opens, &folder.join("any"))
-        .then(|| format!("{} is where the server keeps what is open in shares, in its data folder", folder.display()))
+    let snapshots = own_folder::snapshots_in(data);
+    let kept = match () {
+        () if holds(&data.join("opens"), &folder.join("any")) => "what is open in shares",
+        () if holds(&snapshots, &folder.join("any")) || holds(folder, &snapshots.join("any")) => "snapshots of shares",
+        () => return None,
+    };
+    Some(format!("{} is where the server keeps {kept}, in its data folder", folder.display()))
 }
 
 /// True where `file` lies in `folder`, whether it is there or is going to be. May wait for the devices of both.

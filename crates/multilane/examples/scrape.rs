@@ -33,6 +33,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             name: share_name(number),
             store: Arc::new(RamStore::new(1 << 20)),
             limit: Arc::default(),
+            snapshots: Arc::default(),
             ..model.clone()
         })
         .collect();

@@ -40,6 +40,7 @@
 //!     rights: ShareRights::open(),
 //!     audit: AuditClasses::NONE,
 //!     limit: Arc::default(),
+//!     snapshots: Arc::default(),
 //! };
 //! let settings = Settings {
 //!     server_name: "TEST".to_owned(),

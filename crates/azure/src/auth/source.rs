@@ -1,5 +1,6 @@
 //! The place from which something is copied, or where it was before it is renamed: who asks has to be allowed that as well.
 
+use control::SnapshotTime;
 use hyper::Uri;
 use hyper::header::HeaderMap;
 
@@ -19,6 +20,8 @@ const SHOWN: &str = "x-ms-copy-source-authorization";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Source {
     pub(crate) target: Target,
+    /// The snapshot of its share that is meant, where it is one.
+    pub(crate) snapshot: Option<SnapshotTime>,
     /// What proves that it may be, where that is not what proves the request.
     pub(crate) evidence: Option<Evidence>,
 }
@@ -44,7 +47,10 @@ pub(crate) fn source(
     let host = url.authority().map(ToString::to_string).unwrap_or_default();
     let source = Target::parse(&host, url.path(), Dots::of_source(headers))?;
     let query = Query::parse(url.query().unwrap_or_default())?;
-    query.refuse_snapshot()?;
+    let snapshot = query.snapshot("sharesnapshot")?;
+    if snapshot.is_some() && header == RENAMED {
+        return Err(Failure::header(header, "one without sharesnapshot: snapshots do not change"));
+    }
     if source.share.is_none() || source.names.is_empty() {
         return Err(wrong());
     }
@@ -63,7 +69,7 @@ pub(crate) fn source(
         }
     };
     rights.allow(needed)?;
-    Ok(Some(Source { target: source, evidence }))
+    Ok(Some(Source { target: source, snapshot, evidence }))
 }
 
 /// What the token allows that a request shows for its source alone: a range is taken from a place by who may read there, whoever asks.
@@ -203,11 +209,29 @@ mod tests {
         let renamed =
             |letters, url| asked(Rights::Share(Permissions::of_letters(letters)), Operation::RenameFile, RENAMED, url);
         let source = Target::parse("h", "/work/docs/a%20b", Dots::LeftOut).unwrap();
-        assert_eq!(renamed("w", "http://h/work/docs/a%20b"), Ok(Some(Source { target: source, evidence: None })));
+        let source = Source { target: source, snapshot: None, evidence: None };
+        assert_eq!(renamed("w", "http://h/work/docs/a%20b"), Ok(Some(source)));
         assert_eq!(renamed("r", "http://h/work/docs/a"), Err(Code::AuthorizationPermissionMismatch));
         assert_eq!(renamed("w", "http://h/work/docs"), Err(Code::InvalidHeaderValue));
         assert_eq!(renamed("w", "nowhere"), Err(Code::InvalidHeaderValue));
         assert_eq!(renamed("w", "http://h/work/docs/../x"), Err(Code::InvalidResourceName));
+    }
+
+    #[test]
+    fn a_copy_is_taken_from_the_snapshot_that_is_named_and_nothing_is_renamed_there() {
+        const TIME: &str = "2026-11-30T20:14:15.1234567Z";
+        let of = |operation, header, url: &str| {
+            asked(Rights::Key, operation, header, url).map(|source| source.and_then(|source| source.snapshot))
+        };
+        let copied = |url: &str| of(Operation::CopyFile, COPIED, url);
+        let named = format!("http://h/work/docs/old?ShareSnapshot={TIME}");
+        assert_eq!((copied("http://h/work/docs/old"), copied(&named)), (Ok(None), Ok(TIME.parse().ok())));
+        for wrong in ["http://h/work/docs/old?sharesnapshot=", &format!("{named}&sharesnapshot={TIME}")] {
+            assert_eq!(copied(wrong), Err(Code::InvalidQueryParameterValue), "{wrong}");
+        }
+        for operation in [Operation::RenameFile, Operation::RenameDirectory] {
+            assert_eq!(of(operation, RENAMED, &named), Err(Code::InvalidHeaderValue));
+        }
     }
 
     #[test]

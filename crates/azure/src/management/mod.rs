@@ -9,6 +9,7 @@ mod features;
 mod file_services;
 mod metrics;
 mod resources;
+mod share_snapshots;
 mod shares;
 mod sign_in;
 mod signatures;
@@ -18,7 +19,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
-use control::{Error, KnownCatalog, Operations, Role};
+use control::{Error, KnownCatalog, Operations, Role, SnapshotTime};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue};
@@ -60,6 +61,8 @@ pub(crate) struct Management {
 /// A call that somebody has proved to be allowed.
 struct Ask {
     query: Query,
+    /// The snapshot of the share that is meant, where one is named.
+    snapshot: Option<SnapshotTime>,
     body: Bytes,
     /// The server's own address as the client named it, such as `https://127.0.0.1:10004`.
     origin: String,
@@ -137,14 +140,12 @@ impl Management {
         if !is_for_tokens {
             check_version(query.get("api-version"))?;
         }
-        if call.is_of_share() {
-            shares::refuse_snapshot(&parts.headers, &query)?;
-        }
+        let snapshot = if call.is_of_share() { share_snapshots::named(&call, &parts.headers, &query)? } else { None };
         let body = read(body).await?;
         if call == Call::SignIn {
             return Ok(sign_in::answer(&self.catalog, &body, origin));
         }
-        let ask = Ask { query, body, origin: origin.to_owned(), by, is_contributor };
+        let ask = Ask { query, snapshot, body, origin: origin.to_owned(), by, is_contributor };
         self.perform(call, ask).await
     }
 
@@ -204,7 +205,7 @@ impl Management {
             Call::PutFileService(account) => file_services::put(self, &ask, &account).await,
             Call::ListUsages(account) => file_services::usages(self, &account),
             Call::GetUsage(account) => file_services::usage(self, &account),
-            Call::ListShares(account) => shares::list(self, &ask, &account),
+            Call::ListShares(account) => shares::list(self, &ask, &account).await,
             Call::GetShare(share) => shares::get(self, &ask, &share).await,
             Call::PutShare(share) => shares::put(self, &ask, &share).await,
             Call::PatchShare(share) => shares::patch(self, &ask, &share).await,

@@ -10,7 +10,6 @@ use control::{
     ShareProperties, ShareRecord, Source, lease_by, refused_by_lease,
 };
 use hyper::StatusCode;
-use hyper::header::HeaderMap;
 use jiff::Timestamp;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
@@ -18,10 +17,9 @@ use serde_json::{Value, json};
 
 use super::answer::json as answered;
 use super::call::OfShare;
-use super::{Ask, Failure, Management};
+use super::{Ask, Failure, Management, share_snapshots};
 use crate::answer::{Answer, empty};
-use crate::operations::{LeaseTold, guid, new_guid, new_share_name, no_snapshots, quota_gib, share_etag, tier_name};
-use crate::query::Query;
+use crate::operations::{LeaseTold, guid, new_guid, new_share_name, quota_gib, share_etag, tier_name};
 
 const TYPE: &str = "Microsoft.Storage/storageAccounts/fileServices/shares";
 /// Shares of one answer, at most.
@@ -73,8 +71,9 @@ struct WantedLease {
     break_period: Option<u32>,
 }
 
-/// The shares by name, page by page; `$expand=deleted` has those among them that are deleted and kept.
-pub(super) fn list(management: &Management, ask: &Ask, account: &str) -> Result<Answer, Failure> {
+/// The shares by name, page by page; `$expand=deleted` has those among them that are deleted and kept, `$expand=snapshots` the
+/// snapshots of each.
+pub(super) async fn list(management: &Management, ask: &Ask, account: &str) -> Result<Answer, Failure> {
     let account = management.account(account)?;
     let most = match ask.query.get("$maxpagesize") {
         None => SHARES_MAX,
@@ -89,6 +88,12 @@ pub(super) fn list(management: &Management, ask: &Ask, account: &str) -> Result<
         .filter(|share| share.account == account.name)
         .map(|share| (share.name.clone(), told(management, &account, share)))
         .collect();
+    if ask.expands("snapshots") {
+        for share in management.catalog.shares().iter().filter(|share| share.account == account.name) {
+            let all = share_snapshots::all(management, &account, share).await?;
+            shares.extend(all.into_iter().map(|told| (share.name.clone(), told)));
+        }
+    }
     if ask.expands("deleted") {
         let deleted = management.catalog.deleted_shares(&account.name);
         shares.extend(deleted.iter().map(|one| (one.share.name.clone(), told_deleted(management, &account, one))));
@@ -134,6 +139,9 @@ fn prefix(filter: &str) -> Result<String, Failure> {
 
 /// Tells a share; `$expand=stats` what it holds, too.
 pub(super) async fn get(management: &Management, ask: &Ask, of: &OfShare) -> Result<Answer, Failure> {
+    if let Some(at) = ask.snapshot {
+        return share_snapshots::get(management, of, at).await;
+    }
     let (account, share) = management.share(of)?;
     let mut told = told(management, &account, &share);
     if ask.expands("stats") {
@@ -144,18 +152,16 @@ pub(super) async fn get(management: &Management, ask: &Ask, of: &OfShare) -> Res
     Ok(answered(StatusCode::OK, &told))
 }
 
-/// Fails where a request names a snapshot, of which there are none: what is asked of that must not be done to its share.
-pub(super) fn refuse_snapshot(headers: &HeaderMap, query: &Query) -> Result<(), Failure> {
-    if headers.contains_key("x-ms-snapshot") || query.get("sharesnapshot").is_some() {
-        return Err(Failure::missing("ShareSnapshotNotFound", "There are no snapshots of shares."));
-    }
-    Ok(())
+/// The metadata that a body wants.
+pub(super) fn wanted_metadata(ask: &Ask) -> Result<Option<BTreeMap<String, String>>, Failure> {
+    // It may be empty where nothing is wanted.
+    if ask.body.is_empty() { Ok(None) } else { Ok(ask.json::<Wanted>()?.properties.metadata) }
 }
 
 /// Makes a share, in a folder that is made for it. One that is there already is changed to what is wanted.
 pub(super) async fn put(management: &Management, ask: &Ask, of: &OfShare) -> Result<Answer, Failure> {
     if ask.expands("snapshots") {
-        return Err(Failure::of_data_plane(no_snapshots()));
+        return share_snapshots::put(management, ask, of).await;
     }
     let account = management.account(&of.account)?;
     if management.catalog.share_of(&account.name, &of.share).is_some() {
@@ -199,10 +205,14 @@ pub(super) async fn delete(management: &Management, ask: &Ask, of: &OfShare) -> 
     let Some(share) = management.catalog.share_of(&account.name, &of.share) else {
         return Ok(empty(StatusCode::NO_CONTENT));
     };
+    if let Some(at) = ask.snapshot {
+        return share_snapshots::delete(management, ask, share, at).await;
+    }
+    let snapshots = share_snapshots::deleted_with(&ask.query)?;
     let by = ask.by.clone();
     let (account, name): (AccountName, ShareName) = (account.name.parse()?, share.name.parse()?);
-    let deleted =
-        management.changed(move |operations| operations.delete_share(By::Principal(&by), &account, &name, None));
+    let deleted = management
+        .changed(move |operations| operations.delete_share(By::Principal(&by), &account, &name, None, snapshots));
     deleted.await?;
     Ok(empty(StatusCode::OK))
 }
@@ -225,10 +235,13 @@ pub(super) async fn lease(management: &Management, ask: &Ask, of: &OfShare) -> R
     let ((account, share), action) = (management.share(of)?, ask.json::<WantedLease>()?.action()?);
     let is_broken = matches!(action, LeaseAction::Break { .. });
     let (account, name): (AccountName, ShareName) = (account.name.parse()?, share.name.parse()?);
+    let snapshot = ask.snapshot;
     let changed = management.changed(move |operations| {
-        operations.change_azure_share(&account, &name, |kept, now| {
-            lease_by(&mut kept.lease, &action, now).map_err(refused_by_lease)
-        })
+        let change = |kept: &mut AzureShare, now| lease_by(&mut kept.lease, &action, now).map_err(refused_by_lease);
+        match snapshot {
+            Some(at) => operations.change_snapshot(&share, at, change),
+            None => operations.change_azure_share(&account, &name, change),
+        }
     });
     let (left, kept) = changed.await?;
     let id = kept.lease.as_ref().map(|lease| lease.id().to_owned());
@@ -344,7 +357,7 @@ impl WantedProperties {
 
 impl Management {
     /// A share with its account, whatever the case of its name.
-    fn share(&self, of: &OfShare) -> Result<(Account, ShareRecord), Failure> {
+    pub(super) fn share(&self, of: &OfShare) -> Result<(Account, ShareRecord), Failure> {
         let account = self.account(&of.account)?;
         let share = self.catalog.share_of(&account.name, &of.share).ok_or_else(|| {
             Failure::missing("ShareNotFound", format!("The specified share '{}' does not exist.", of.share))
@@ -354,16 +367,20 @@ impl Management {
 }
 
 fn told(management: &Management, account: &Account, share: &ShareRecord) -> Value {
-    let kept = management.catalog.azure_share(share);
+    told_as(management, account, share, &management.catalog.azure_share(share))
+}
+
+/// A share of which this is kept.
+pub(super) fn told_as(management: &Management, account: &Account, share: &ShareRecord, kept: &AzureShare) -> Value {
     let mut properties = serde_json::to_value(ShareProperties::from(share)).expect("properties are JSON");
     if let Some(properties) = properties.as_object_mut() {
         // A running server tells of these by its metrics.
         properties.remove("availableBurstCredits");
         properties.retain(|_, value| !value.is_null());
     }
-    let lease = LeaseTold::of(&kept);
+    let lease = LeaseTold::of(kept);
     properties["shareQuota"] = quota_gib(share).into();
-    properties["accessTier"] = tier_name(&kept, account.kind).into();
+    properties["accessTier"] = tier_name(kept, account.kind).into();
     properties["leaseStatus"] = capitalized(lease.status).into();
     properties["leaseState"] = capitalized(lease.state).into();
     properties["lastModifiedTime"] = kept.modified().to_string().into();
@@ -374,7 +391,7 @@ fn told(management: &Management, account: &Account, share: &ShareRecord) -> Valu
         "id": management.id(&format!("storageAccounts/{}/fileServices/default/shares/{}", share.account, share.name)),
         "name": share.name,
         "type": TYPE,
-        "etag": share_etag(&kept),
+        "etag": share_etag(kept),
         "properties": properties,
     })
 }

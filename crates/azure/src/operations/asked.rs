@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use control::KnownCatalog;
+use control::{KnownCatalog, SnapshotTime};
 use hyper::http::request::Parts;
 use jiff::Timestamp;
 use server::admin::{AuditOrigin, AuditSource, NotedOrigin};
@@ -42,6 +42,7 @@ pub(crate) struct Asked {
 pub(crate) struct Proof {
     pub(crate) by: Proven,
     pub(crate) operation: Operation,
+    snapshot: Option<SnapshotTime>,
     source: Option<CopySource>,
 }
 
@@ -53,9 +54,13 @@ impl Asked {
         let by = auth::prove(parts, query, target, way, known)?;
         let operation = Operation::of(&parts.method, target, query, &parts.headers)?;
         by.allows(operation, &parts.headers)?;
-        query.refuse_snapshot()?;
+        let snapshot = query.snapshot("sharesnapshot")?;
+        if snapshot.is_some() && !operation.is_of_snapshots() {
+            let message = "The specified operation is not supported on a share snapshot.";
+            return Err(Failure::new(Code::ShareSnapshotOperationNotSupported, message));
+        }
         let source = auth::source(&by, operation, (target, &parts.headers), way, known)?;
-        Ok(Proof { by, operation, source })
+        Ok(Proof { by, operation, snapshot, source })
     }
 
     /// Whose it is, as the audit log tells.
@@ -70,6 +75,8 @@ impl Asked {
 /// What is copied or renamed. Whoever asks is allowed to take it from there.
 pub(crate) struct AskedSource {
     pub(crate) target: Target,
+    /// The snapshot of its share that it is taken from.
+    pub(crate) snapshot: Option<SnapshotTime>,
     /// Whose what is opened there is, with what proves that it may be.
     pub(crate) origin: NotedOrigin,
 }
@@ -79,6 +86,8 @@ pub(crate) struct Ask {
     asked: Arc<Asked>,
     pub(crate) by: Proven,
     pub(crate) operation: Operation,
+    /// The snapshot of the share that is meant, where it is not what the share is now.
+    pub(crate) snapshot: Option<SnapshotTime>,
     /// What it is copied or renamed from, where the operation has that.
     pub(crate) source: Option<AskedSource>,
     /// Whose it is: the audit log tells what is done for it of that.
@@ -96,18 +105,18 @@ impl Deref for Ask {
 impl Ask {
     /// What may be done now.
     pub(super) fn of(asked: &Arc<Asked>, service: &Service) -> Result<Ask, Failure> {
-        let Proof { by, operation, source } = asked.prove(&service.catalog)?;
+        let Proof { by, operation, snapshot, source } = asked.prove(&service.catalog)?;
         let origin = asked.origin(&by);
         let source = match source {
-            Some(CopySource { target, evidence }) => {
+            Some(CopySource { target, snapshot, evidence }) => {
                 let of_source = |Evidence { proof, requester, token }| AuditSource { proof, requester, token };
                 let origin = AuditOrigin { source: evidence.map(of_source), ..origin.clone() };
-                Some(AskedSource { target, origin: service.operations.note_origin(origin)? })
+                Some(AskedSource { target, snapshot, origin: service.operations.note_origin(origin)? })
             }
             None => None,
         };
         let origin = service.operations.note_origin(origin)?;
-        Ok(Ask { asked: Arc::clone(asked), by, operation, source, origin })
+        Ok(Ask { asked: Arc::clone(asked), by, operation, snapshot, source, origin })
     }
 
     /// Refuses it where it is no longer allowed: something had to be waited for.

@@ -33,7 +33,7 @@ async fn source(service: &Service, ask: &Ask) -> Result<Place, Failure> {
     let from = from.ok_or_else(elsewhere)?;
     let name = from.target.share.as_deref().unwrap_or_default();
     let record = service.share_named(ask, name)?;
-    service.place_in((ask, &from.origin), &record, &from.target).await
+    service.place_in((ask, &from.origin), (&record, from.snapshot), &from.target).await
 }
 
 /// Copy File.

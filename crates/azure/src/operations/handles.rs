@@ -59,7 +59,8 @@ fn opens(service: &Service, ask: &Ask, place: &Place, most: usize) -> Result<(Ve
     let from = marker.map(|text| text.parse::<u64>().map_err(wrong)).transpose()?.unwrap_or_default();
     let wanted = |open: &OpenView| {
         open.id >= from
-            && open.share == place.tree.share()
+            && ask.snapshot.is_none()
+            && open.share == place.name
             && is_meant(&open.path, &place.path, ask.is_true("x-ms-recursive"))
     };
     // This interface's own opens are no client's.

@@ -32,6 +32,8 @@ struct Listing<'a> {
     endpoint: String,
     #[serde(rename = "@ShareName")]
     share: &'a str,
+    #[serde(rename = "@ShareSnapshot", skip_serializing_if = "Option::is_none")]
+    snapshot: Option<String>,
     #[serde(rename = "@DirectoryPath")]
     path: String,
     #[serde(rename = "@Encoded", skip_serializing_if = "Option::is_none")]
@@ -170,7 +172,8 @@ pub(super) async fn list(service: &Service, ask: &Ask) -> Result<Answer, Failure
         "EnumerationResults",
         &Listing {
             endpoint: format!("{}/", ask.endpoint),
-            share: place.tree.share(),
+            share: &place.name,
+            snapshot: ask.snapshot.map(|at| at.to_string()),
             path: path.text,
             is_path_encoded: path.is_encoded,
             marker: from.as_deref().map(marker_of_name),
@@ -187,7 +190,7 @@ pub(super) async fn list(service: &Service, ask: &Ask) -> Result<Answer, Failure
 
 impl Files {
     /// Waits for a turn: no more listings are made at a time than there are turns for.
-    async fn turn_to_list(&self) -> Result<Making, Failure> {
+    pub(super) async fn turn_to_list(&self) -> Result<Making, Failure> {
         let busy =
             || Failure::new(Code::OperationTimedOut, "The server lists as many directories as it may; try again.");
         let turn = timeout(TURN_WITHIN, Arc::clone(&self.listings).acquire_owned()).await;

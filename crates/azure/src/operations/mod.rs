@@ -42,11 +42,12 @@ pub(crate) use self::asked::{Asked, Proof};
 pub(crate) use self::file::PUT_MAX;
 pub(crate) use self::operation::Operation;
 pub(crate) use self::read::{Said, read_body, read_head};
+pub(crate) use self::service::all_snapshots;
 pub(crate) use self::service_properties::rules;
-pub(crate) use self::share::{new_name as new_share_name, no_snapshots};
+pub(crate) use self::share::new_name as new_share_name;
 pub(crate) use self::share_acl::parsed as policies;
 pub(crate) use self::share_lease::{guid, new_guid};
-pub(crate) use self::share_properties::{LeaseTold, etag as share_etag, quota_gib, tier_name};
+pub(crate) use self::share_properties::{LeaseTold, etag as share_etag, of_snapshot, quota_gib, tier_name};
 
 /// What operations work with.
 pub(crate) struct Service {
@@ -109,8 +110,14 @@ impl Service {
         match done.as_ref().map_or_else(|failure| failure.lost, |_| Lost::Nothing) {
             Lost::Nothing => {}
             Lost::Share => {
-                if let Ok(share) = self.record(ask) {
-                    self.sessions.leave(&share).await;
+                // Which of the two was lost is not told.
+                let source = ask.source.as_ref().filter(|source| source.target.account == ask.by.account());
+                let source = source.and_then(|source| Some((source.target.share.as_deref()?, source.snapshot)));
+                let target = ask.target.share.as_deref().map(|share| (share, ask.snapshot));
+                for (share, snapshot) in target.into_iter().chain(source) {
+                    if let Ok(share) = self.share_named(ask, share) {
+                        self.sessions.leave(&share, snapshot).await;
+                    }
                 }
             }
             Lost::Session => self.sessions.forget(&ask.by, since).await,
@@ -121,19 +128,19 @@ impl Service {
     async fn done(&self, ask: &Ask) -> Result<Answer, Failure> {
         permission::fetch(self, ask).await?;
         match ask.operation {
-            Operation::ListShares => service::list_shares(self, ask),
+            Operation::ListShares => service::list_shares(self, ask).await,
             Operation::GetServiceProperties => service_properties::get(self, ask),
             Operation::SetServiceProperties => service_properties::set(self, ask).await,
 
             Operation::GetUserDelegationKey => delegation::key(self, ask),
 
             Operation::CreateShare => share::create(self, ask).await,
-            Operation::GetShareProperties => share_properties::get(self, ask),
+            Operation::GetShareProperties => share_properties::get(self, ask).await,
             Operation::SetShareProperties => share_properties::set(self, ask).await,
             Operation::SetShareMetadata => share_properties::set_metadata(self, ask).await,
             Operation::DeleteShare => share::delete(self, ask).await,
             Operation::UndeleteShare => share::undelete(self, ask).await,
-            Operation::SnapshotShare => share::snapshot(self, ask),
+            Operation::SnapshotShare => share::snapshot(self, ask).await,
             Operation::GetShareStats => share::stats(self, ask).await,
             Operation::LeaseShare => share_lease::lease(self, ask).await,
             Operation::GetShareAcl => share_acl::get(self, ask),

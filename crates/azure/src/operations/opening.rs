@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use client::{Access, Facts, File, OpenOptions, Tree};
-use control::ShareRecord;
+use control::{ShareRecord, SnapshotTime};
 use server::admin::NotedOrigin;
 use tokio::time::timeout;
 
@@ -20,8 +20,9 @@ const FLUSH_WITHIN: Duration = Duration::from_secs(20);
 /// A file or directory that a request names.
 pub(super) struct Place {
     pub(super) tree: Tree,
-    /// The number of the share.
+    /// The number of the share, and its name.
     pub(super) share: i64,
+    pub(super) name: String,
     /// As SMB has it.
     pub(super) path: String,
 }
@@ -30,29 +31,38 @@ impl Service {
     /// Where that is what a request names.
     pub(super) async fn place(&self, ask: &Ask) -> Result<Place, Failure> {
         let record = self.record(ask)?;
-        self.place_in((ask, &ask.origin), &record, &ask.target).await
+        self.place_in((ask, &ask.origin), (&record, ask.snapshot), &ask.target).await
     }
 
-    /// A place in this share. What is opened there is opened on behalf of this origin.
+    /// A place in this share, or in a snapshot of it. What is opened there is opened on behalf of this origin.
     pub(super) async fn place_in(
         &self,
         (ask, origin): (&Ask, &NotedOrigin),
-        share: &ShareRecord,
+        (share, snapshot): (&ShareRecord, Option<SnapshotTime>),
         place: &Target,
     ) -> Result<Place, Failure> {
-        let mut had_to_wait = false;
-        let mut reaching = pin!(self.sessions.share(&ask.by, share));
+        let mut had_to_wait = snapshot.is_some();
+        // It stays open until somebody is connected to it.
+        let opened = match snapshot {
+            Some(at) => {
+                let share = share.clone();
+                Some(self.in_catalog(move |operations| operations.open_snapshot(&share, at)).await?)
+            }
+            None => None,
+        };
+        let mut reaching = pin!(self.sessions.share(&ask.by, share, snapshot));
         let tree = poll_fn(|context| {
             let reached = reaching.as_mut().poll(context);
             had_to_wait |= reached.is_pending();
             reached
         });
         let tree = tree.await?.marked(origin.context());
+        drop(opened);
         if had_to_wait {
             // The session may be of a key that took the place of the one that signed this.
             ask.prove_again(self)?;
         }
-        Ok(Place { tree, share: share.id, path: place.path() })
+        Ok(Place { tree, share: share.id, name: share.name.clone(), path: place.path() })
     }
 }
 
@@ -61,7 +71,7 @@ impl Place {
     pub(super) fn beside(&self) -> Result<Place, Failure> {
         let name = format!("~{}.tmp", new_id()?);
         let path = self.path.rsplit_once('\\').map_or(name.clone(), |(directory, _)| format!("{directory}\\{name}"));
-        Ok(Place { tree: self.tree.clone(), share: self.share, path })
+        Ok(Place { tree: self.tree.clone(), share: self.share, name: self.name.clone(), path })
     }
 
     /// Opens it.

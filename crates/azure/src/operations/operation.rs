@@ -84,6 +84,23 @@ impl Operation {
         )
     }
 
+    /// It can be asked of a snapshot of a share: it reads, or is about the snapshot itself.
+    pub(super) fn is_of_snapshots(self) -> bool {
+        matches!(
+            self,
+            Operation::GetShareProperties
+                | Operation::DeleteShare
+                | Operation::LeaseShare
+                | Operation::GetFile
+                | Operation::GetFileProperties
+                | Operation::GetDirectoryProperties
+                | Operation::ListDirectory
+                | Operation::ListRanges
+                | Operation::ListHandles
+                | Operation::CloseHandles
+        )
+    }
+
     /// The operation that is asked for.
     pub(crate) fn of(method: &Method, target: &Target, query: &Query, headers: &HeaderMap) -> Result<Self, Failure> {
         let [restype, comp] = ["restype", "comp"].map(|name| query.get(name).unwrap_or_default());
@@ -300,5 +317,15 @@ mod tests {
         ] {
             assert_eq!(asked(method, path, query, &[]), None, "{method} {path} {query}");
         }
+    }
+
+    #[test]
+    fn of_snapshots_nothing_is_asked_that_changes_files() {
+        let changing =
+            ROUTES.iter().filter(|route| route.methods.iter().any(|method| !matches!(*method, "GET" | "HEAD")));
+        let asked: Vec<Operation> =
+            changing.map(|route| route.operation).filter(|operation| operation.is_of_snapshots()).collect();
+        // These are about the snapshot itself, and about who has it open.
+        assert_eq!(asked, [Operation::DeleteShare, Operation::LeaseShare, Operation::CloseHandles]);
     }
 }

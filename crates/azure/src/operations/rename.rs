@@ -24,7 +24,12 @@ pub(super) async fn rename(service: &Service, ask: &Ask) -> Result<Answer, Failu
         return Err(Failure::new(Code::InvalidUri, "A share's root cannot be renamed over."));
     }
     let to = service.place(ask).await?;
-    let source = Place { tree: to.tree.marked(from.origin.context()), share: to.share, path: from.target.path() };
+    let source = Place {
+        tree: to.tree.marked(from.origin.context()),
+        share: to.share,
+        name: to.name.clone(),
+        path: from.target.path(),
+    };
     let properties = SmbProperties::asked(service, ask, to.share, None)?;
     let kept = Kept::asked(ask)?;
     let replaces = ask.is_true("x-ms-file-rename-replace-if-exists") && ask.by.may_overwrite();

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use control::{AccountKind, AzureShare, ShareProperties, ShareRecord};
+use control::{AccountKind, AzureShare, Operations, Reason, ShareProperties, ShareRecord, ShareSnapshot};
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::share_properties::{LeaseTold, etag, quota_gib, tier_name};
+use super::share_properties::{LeaseTold, etag, of_snapshot, quota_gib, tier_name};
 use super::{Ask, Service};
 use crate::answer::{Answer, http_date, xml};
 use crate::failure::{Code, Failure};
@@ -38,6 +38,8 @@ struct Shares {
 #[serde(rename_all = "PascalCase")]
 struct Share {
     name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    snapshot: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     deleted: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -93,6 +95,7 @@ struct Properties {
 struct Include {
     metadata: bool,
     deleted: bool,
+    snapshots: bool,
 }
 
 impl Include {
@@ -103,8 +106,7 @@ impl Include {
             match word.to_ascii_lowercase().as_str() {
                 "metadata" => include.metadata = true,
                 "deleted" => include.deleted = true,
-                // There are none.
-                "snapshots" => {}
+                "snapshots" => include.snapshots = true,
                 _ => {
                     let message = format!("include has {word:?}; allowed: metadata, deleted, snapshots.");
                     return Err(Failure::new(Code::InvalidQueryParameterValue, message));
@@ -116,7 +118,7 @@ impl Include {
 }
 
 /// List Shares.
-pub(super) fn list_shares(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
+pub(super) async fn list_shares(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
     let (prefix, marker) = (ask.query.get("prefix"), ask.query.get("marker").filter(|marker| !marker.is_empty()));
     let (most, include) = (ask.results_max(SHARES_MAX)?, Include::of(ask)?);
     let (account, kind) = (ask.by.account(), service.kind(ask.by.account()));
@@ -125,6 +127,14 @@ pub(super) fn list_shares(service: &Service, ask: &Ask) -> Result<Answer, Failur
     for share in service.catalog.shares().into_iter().filter(|share| share.account == account && is_meant(&share.name))
     {
         let kept = service.catalog.azure_share(&share);
+        if include.snapshots {
+            let of = share.clone();
+            for snapshot in service.in_catalog(move |operations| all_snapshots(operations, &of)).await? {
+                let mut told = told(&of_snapshot(share.clone(), &snapshot), &snapshot.kept, kind, &include);
+                told.snapshot = Some(snapshot.at.to_string());
+                shares.push((format!("{}?{}", share.name, snapshot.at), told));
+            }
+        }
         let told = told(&share, &kept, kind, &include);
         shares.push((share.name, told));
     }
@@ -153,6 +163,18 @@ pub(super) fn list_shares(service: &Service, ask: &Ask) -> Result<Answer, Failur
             next_marker,
         },
     )
+}
+
+/// The snapshots of a share. One that is deleted in this moment is none of them.
+pub(crate) fn all_snapshots(
+    operations: &Operations,
+    share: &ShareRecord,
+) -> Result<Vec<ShareSnapshot>, control::Error> {
+    let read = |at| match operations.snapshot(share, at) {
+        Err(error) if error.reason() == Reason::NoSnapshot => None,
+        read => Some(read),
+    };
+    operations.snapshots(share)?.into_iter().filter_map(read).collect()
 }
 
 fn told(share: &ShareRecord, kept: &AzureShare, kind: AccountKind, include: &Include) -> Share {
@@ -184,5 +206,5 @@ fn told(share: &ShareRecord, kept: &AzureShare, kind: AccountKind, include: &Inc
         enable_smb_directory_lease: true,
     };
     let metadata = include.metadata.then(|| kept.metadata.clone());
-    Share { name: share.name.clone(), deleted: None, version: None, properties, metadata }
+    Share { name: share.name.clone(), snapshot: None, deleted: None, version: None, properties, metadata }
 }

@@ -1,13 +1,16 @@
 //! A share: made, deleted, had back, and how full it is.
 
-use control::{AccountKind, AccountName, AzureShare, Billing, By, Deletion, NewShare, Provision, ShareName, Source};
+use control::{
+    AccountKind, AccountName, AzureShare, Billing, By, Deletion, LeaseNamed, NewShare, Provision, ShareName, Source,
+    WithSnapshots,
+};
 use hyper::StatusCode;
 use jiff::Timestamp;
 use serde::Serialize;
 
 use super::kept::metadata;
 use super::share_properties::{Wanted, set_quota, set_version};
-use super::{Ask, Service};
+use super::{Ask, Service, accepted};
 use crate::answer::{Answer, empty, set, xml};
 use crate::failure::{Code, Failure};
 
@@ -90,19 +93,33 @@ fn provision_of(
     }
 }
 
-/// Delete Share. What clients have open on it is closed, and nobody is asked.
+/// Delete Share, or a snapshot of one. What clients have open on it is closed, and nobody is asked.
 pub(super) async fn delete(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
-    match ask.header("x-ms-delete-snapshots").map(str::to_ascii_lowercase).as_deref() {
-        // There are none.
-        None | Some("include" | "include-leased") => {}
-        Some(_) => return Err(Failure::header("x-ms-delete-snapshots", "include, or include-leased")),
+    const SNAPSHOTS: &str = "x-ms-delete-snapshots";
+    let snapshots = match ask.header(SNAPSHOTS).map(str::to_ascii_lowercase).as_deref() {
+        None => WithSnapshots::Refused,
+        Some("include") => WithSnapshots::Unleased,
+        Some("include-leased") => WithSnapshots::All,
+        Some(_) => return Err(Failure::header(SNAPSHOTS, "include, or include-leased")),
+    };
+    if let Some(at) = ask.snapshot {
+        if snapshots != WithSnapshots::Refused {
+            return Err(Failure::header(SNAPSHOTS, "none, where one snapshot is deleted"));
+        }
+        let (share, lease) = (service.record(ask)?, ask.lease_id());
+        service
+            .in_catalog(move |operations| {
+                operations.delete_snapshot(By::Rest, &share, at, LeaseNamed::This(lease.as_deref()))
+            })
+            .await?;
+        return Ok(accepted());
     }
     let (account, share, lease) = (ask.account()?, ask.share()?, ask.lease_id());
     let used = service
         .in_catalog(move |operations| {
             // How full it was is told where it is known.
             let used = operations.used_bytes(&account, &share)?;
-            let _: Deletion = operations.delete_share(By::Rest, &account, &share, lease.as_deref())?;
+            let _: Deletion = operations.delete_share(By::Rest, &account, &share, lease.as_deref(), snapshots)?;
             Ok(used)
         })
         .await?;
@@ -123,22 +140,25 @@ pub(super) async fn undelete(service: &Service, ask: &Ask) -> Result<Answer, Fai
     let share = service
         .in_catalog(move |operations| operations.undelete_share(By::Rest, &account, &deleted, Some(&version), &share))
         .await?;
-    service.sessions.leave(&share).await;
+    service.sessions.leave(&share, None).await;
     let mut answer = empty(StatusCode::CREATED);
     set_version(&mut answer, &service.catalog.azure_share(&share));
     set_quota(&mut answer, &share);
     Ok(answer)
 }
 
-/// Snapshot Share. The share has to be there, and then it is refused.
-pub(super) fn snapshot(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
-    service.record(ask)?;
-    Err(no_snapshots())
-}
-
-/// A snapshot is to be made.
-pub(crate) fn no_snapshots() -> Failure {
-    Failure::new(Code::ShareSnapshotOperationNotSupported, "This server makes no snapshots of shares.")
+/// Snapshot Share. It has metadata of its own where some are sent, and those of the share otherwise.
+pub(super) async fn snapshot(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
+    let (account, share, sent) = (ask.account()?, ask.share()?, metadata(&ask.parts.headers)?);
+    let kept = service.catalog.azure_share(&service.record(ask)?);
+    super::share_lease::check(ask, &kept)?;
+    let sent = Some(sent).filter(|sent| !sent.is_empty());
+    let snapshot =
+        service.in_catalog(move |operations| operations.take_snapshot(By::Rest, &account, &share, sent)).await?;
+    let mut answer = empty(StatusCode::CREATED);
+    set_version(&mut answer, &snapshot.kept);
+    set(&mut answer, "x-ms-snapshot", &snapshot.at.to_string());
+    Ok(answer)
 }
 
 #[derive(Serialize)]

@@ -23,7 +23,7 @@ pub(super) fn check(ask: &Ask, kept: &AzureShare) -> Result<(), Failure> {
     Ok(named.map_err(refused_by_lease)?)
 }
 
-/// Changes what is kept of a share, for who names its lease or none.
+/// Changes what is kept of a share, or of a snapshot, for who names its lease or none.
 pub(super) async fn change<T: Send + 'static>(
     service: &Service,
     ask: &Ask,
@@ -42,6 +42,10 @@ async fn changed<T: Send + 'static>(
     ask: &Ask,
     change: impl FnOnce(&mut AzureShare, Timestamp) -> Result<T, control::Error> + Send + 'static,
 ) -> Result<(T, AzureShare), Failure> {
+    if let Some(at) = ask.snapshot {
+        let share = service.record(ask)?;
+        return service.in_catalog(move |operations| operations.change_snapshot(&share, at, change)).await;
+    }
     let (account, share) = (ask.account()?, ask.share()?);
     service.in_catalog(move |operations| operations.change_azure_share(&account, &share, change)).await
 }

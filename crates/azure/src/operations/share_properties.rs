@@ -1,8 +1,8 @@
 //! The properties of a share: how large and how fast it may be, its tier, its metadata.
 
 use control::{
-    AccessTier, AccountKind, AzureShare, By, LeaseState, ProvisionChanges, ProvisionUpdate, ShareChanges,
-    ShareProperties, ShareRecord, lease_state,
+    AccessTier, AccountKind, AzureShare, By, LeaseState, ProvisionChanges, ProvisionUpdate, Provisioned, ShareChanges,
+    ShareProperties, ShareRecord, ShareSnapshot, Source, lease_state,
 };
 use hyper::StatusCode;
 use jiff::Timestamp;
@@ -91,10 +91,18 @@ pub(crate) fn tier_name(kept: &AzureShare, kind: AccountKind) -> &'static str {
     }
 }
 
-/// Get Share Properties, which is Get Share Metadata, too.
-pub(super) fn get(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
-    let share = service.record(ask)?;
-    let kept = service.catalog.azure_share(&share);
+/// Get Share Properties, which is Get Share Metadata, too. Of a snapshot it is told what it has of its own: its metadata, its size, its lease.
+pub(super) async fn get(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
+    let mut share = service.record(ask)?;
+    let kept = match ask.snapshot {
+        None => service.catalog.azure_share(&share),
+        Some(at) => {
+            let of = share.clone();
+            let snapshot = service.in_catalog(move |operations| operations.snapshot(&of, at)).await?;
+            share = of_snapshot(share, &snapshot);
+            snapshot.kept
+        }
+    };
     share_lease::check(ask, &kept)?;
     let mut answer = empty(StatusCode::OK);
     set_version(&mut answer, &kept);
@@ -124,6 +132,20 @@ pub(super) fn get(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
     set_header(&mut answer, "x-ms-lease-state", lease.state);
     lease.duration.into_iter().for_each(|duration| set_header(&mut answer, "x-ms-lease-duration", duration));
     Ok(answer)
+}
+
+/// The share as it was told to be then.
+pub(crate) fn of_snapshot(share: ShareRecord, snapshot: &ShareSnapshot) -> ShareRecord {
+    let quota_gib = snapshot.quota_gib;
+    let provisioned =
+        share.provisioned.map(|provisioned| Provisioned { gib: quota_gib.unwrap_or(provisioned.gib), ..provisioned });
+    let source = match share.source {
+        Source::Folder { path, .. } => {
+            Source::Folder { path, quota_gib: quota_gib.and_then(std::num::NonZeroU32::new) }
+        }
+        source @ Source::Ram { .. } => source,
+    };
+    ShareRecord { provisioned, source, ..share }
 }
 
 /// What is told of a share's lease, in the data plane's words.

@@ -9,4 +9,5 @@ pub(crate) mod query_info;
 pub(crate) mod read;
 pub(crate) mod set_info;
 pub(crate) mod tree_connect;
+pub(crate) mod tree_disconnect;
 pub(crate) mod write;

@@ -1,10 +1,12 @@
 //! Deleting shares: for good, or for as many days as their account keeps them.
 
+use std::path::Path;
+
 use jiff::{SignedDuration, Timestamp};
 use rusqlite::{Transaction, params};
 
 use super::accounts::Account;
-use super::own_folder::{empty_gone, is_own, set_aside};
+use super::own_folder::{empty_gone, is_own, set_aside, set_aside_snapshots};
 use super::shares::{one, refuse_taken, room_for_share};
 use super::{Catalog, ShareRecord, Source, accounts, kept, provisions, share_rows};
 use crate::share_lease::may_change;
@@ -111,6 +113,7 @@ impl Catalog {
             let kept_for = account.retention_days.filter(|_| folder.is_some());
             if kept_for.is_none() && folder != Some(true) {
                 transaction.execute("DELETE FROM share WHERE id = ?1", [share.id])?;
+                forget_snapshots(transaction, &share, &data)?;
                 return Ok(if folder.is_some() { Deletion::FilesStay(share) } else { Deletion::FilesGo(share) });
             }
             // Until its folder is out of the way it stays known.
@@ -200,6 +203,7 @@ impl Catalog {
                     set_aside(path, &data)?;
                 }
                 transaction.execute("DELETE FROM share WHERE id = ?1", [share.id])?;
+                forget_snapshots(transaction, share, &data)?;
             }
             Ok(due)
         })
@@ -230,8 +234,18 @@ fn found(
     })
 }
 
+/// Has the snapshots of a share that is gone go, too, where no other share is on its folder, be that deleted and kept.
+fn forget_snapshots(transaction: &Transaction<'_>, share: &ShareRecord, data: &Path) -> Result<(), Error> {
+    let Source::Folder { path, .. } = &share.source else { return Ok(()) };
+    let kept = share_rows::deleted(transaction)?.into_iter().map(|deleted| deleted.share);
+    if share_rows::all(transaction)?.into_iter().chain(kept).any(|other| other.source.is_at(path)) {
+        return Ok(());
+    }
+    set_aside_snapshots(path, data)
+}
+
 /// Refuses a share that is not one of `account`'s, as if it were not there.
-pub(super) fn refuse_of_other(share: &ShareRecord, account: &AccountName) -> Result<(), Error> {
+pub(crate) fn refuse_of_other(share: &ShareRecord, account: &AccountName) -> Result<(), Error> {
     if share.account == account.as_str() {
         return Ok(());
     }

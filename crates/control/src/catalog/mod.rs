@@ -52,6 +52,7 @@ pub use backup::{Backup, Existing, Holds};
 pub(crate) use check::damages;
 pub use check::{CatalogProblem, Checked, check_catalog, kept_settings};
 pub(crate) use copies::is_of_catalog;
+pub(crate) use deleted::refuse_of_other;
 pub use deleted::{DeletedShare, Deletion, refused_by_lease};
 pub(crate) use difference::{Difference, names};
 pub(crate) use former::FormerSecret;
@@ -214,6 +215,11 @@ impl Catalog {
     /// What an operator should know of it, of what was found or done when it was opened.
     pub fn notices(&self) -> &[Notice] {
         &self.notices
+    }
+
+    /// The data folder that it lies in.
+    pub(crate) fn data(&self) -> &Path {
+        &self.folder
     }
 
     /// True where the catalog of `folder` is another file than this one, or none, or has another log, or none: what this one says is no longer what other

@@ -22,7 +22,7 @@ use super::{PART_MAX, REQUEST_BYTES_MAX, Reply, Request};
 use crate::problems::hanging;
 use crate::reload::reload;
 use crate::views::{BusyFile, Interface, LockedUser, OpenFile, Session, Status};
-use crate::{By, Control, DataFolder, Error, Operations, SettingView, counters};
+use crate::{By, Control, DataFolder, Error, NoSnapshotTime, Operations, SettingView, counters};
 
 /// Files that are told of as the busiest.
 const BUSY_FILES_MAX: usize = 200;
@@ -243,9 +243,16 @@ impl Desk {
             Request::UnlockUser { relative_id } => {
                 reply(stream, Ok(self.operations.unlock_user(By::Command, *relative_id)))
             }
+            Request::DeleteSnapshot { share, time } => reply(stream, self.delete_snapshot(share, time)),
             Request::CloseSession { id } => reply(stream, self.operations.close_session(By::Command, *id)),
             Request::CloseOpen { id } => reply(stream, self.operations.close_open(By::Command, *id)),
         }
+    }
+
+    fn delete_snapshot(&self, share: &str, time: &str) -> Result<(), Error> {
+        let wrong =
+            |cause: NoSnapshotTime| Error::argument(format!("{time:?} is no snapshot's time: {cause}"), "give it so");
+        self.operations.delete_snapshot_named(&share.parse()?, time.parse().map_err(wrong)?)
     }
 
     /// Says of each channel whether its client answers, as the kernel sees that.

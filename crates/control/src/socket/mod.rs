@@ -61,6 +61,13 @@ pub enum Request {
         /// The last number of its SID.
         relative_id: u32,
     },
+    /// Delete a snapshot of a share, whoever has a lease of it. Answered with nothing.
+    DeleteSnapshot {
+        /// The share.
+        share: String,
+        /// The snapshot's time.
+        time: String,
+    },
     /// End a session. Answered with nothing.
     CloseSession {
         /// Its number.

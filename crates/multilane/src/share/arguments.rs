@@ -4,7 +4,7 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand};
-use control::{AccountName, BelievedFor, Error, Grantee, ShareName, UnixOwner};
+use control::{AccountName, BelievedFor, Error, Grantee, ShareName, SnapshotTime, UnixOwner};
 use server::admin::{AuditClass, AuditClasses, HostsAllowed, ShareRight, UnknownClass, UnknownRight};
 
 use super::provision::{CHANGES, ProvisionChange, ProvisionCreate};
@@ -81,6 +81,21 @@ pub(crate) enum ShareCommand {
         /// Its name
         name: ShareName,
         /// Close what clients have open on it, and ask nothing
+        #[arg(long)]
+        force: bool,
+    },
+    /// List the snapshots of a share, which clients of the REST interface make
+    Snapshots {
+        /// The share
+        name: ShareName,
+    },
+    /// Delete a snapshot of a share: what only it has is gone, and its space is given back
+    DeleteSnapshot {
+        /// The share
+        name: ShareName,
+        /// Its time, as `share snapshots` says
+        time: SnapshotTime,
+        /// Ask nothing
         #[arg(long)]
         force: bool,
     },

@@ -110,15 +110,28 @@ pub(super) fn agree(catalog: &Catalog, folder: &DataFolder, name: &ShareName) ->
         ));
     }
     let is_kept = catalog.account(&share.account.parse()?)?.retention_days.is_some();
-    if is_kept || !share.source.is_own(folder) {
+    let snapshots = match catalog.snapshots(name)?.len() {
+        0 => None,
+        1 => Some("a snapshot".to_owned()),
+        more => Some(format!("{more} snapshots")),
+    };
+    let goes = match (share.source.is_own(folder), snapshots) {
+        (true, None) => "all files".to_owned(),
+        (true, Some(snapshots)) => format!("all files and {snapshots}"),
+        (false, Some(snapshots)) => snapshots,
+        (false, None) => return Ok(()),
+    };
+    if is_kept {
         return Ok(());
     }
-    let question =
-        format!("The folder of share {} was made for it, and goes with all its files. Delete them?", share.name);
+    let question = match share.source.is_own(folder) {
+        true => format!("The folder of share {} was made for it, and goes with {goes}. Delete them?", share.name),
+        false => format!("With share {} go {goes} of it, and not its files. Delete them?", share.name),
+    };
     match question::ask(&question) {
         question::Answer::Yes => Ok(()),
         question::Answer::No | question::Answer::NobodyToAsk => Err(Error::conflict(
-            format!("the files of share {:?} would go with it, and nothing is changed", share.name),
+            format!("{goes} of share {:?} would go with it, and nothing is changed", share.name),
             "go on with --force, or have deleted shares kept with `account update --share-retention DAYS`",
         )),
     }

@@ -5,6 +5,7 @@ pub(crate) mod arguments;
 mod deleted;
 mod grants;
 mod provision;
+mod snapshots;
 mod view;
 
 use std::path::Path;
@@ -87,6 +88,21 @@ pub(crate) fn run(path: &Path, command: &ShareCommand, output: Output) -> Result
             let again = again::commands(deletion.share(), &rights, &folder);
             output.print(&deleted::Gone::of(&deletion, again), |gone| deleted::text(&deletion, gone))?;
             deleted::take_away(&folder, &mut catalog)
+        }
+        ShareCommand::Snapshots { name } => {
+            output.print(&snapshots::shown(catalog.snapshots(name)?), |shown| snapshots::table(shown))
+        }
+        ShareCommand::DeleteSnapshot { name, time, force } => {
+            if !force {
+                snapshots::agree(&catalog, name, *time)?;
+            }
+            let request = Request::DeleteSnapshot { share: name.to_string(), time: time.to_string() };
+            if ask::<()>(&folder, &request)?.is_none() {
+                catalog.delete_snapshot(name, *time)?;
+            }
+            output.print(&Deleted { deleted: &time.to_string() }, |gone| {
+                format!("deleted the snapshot of {}\n", gone.deleted)
+            })
         }
         ShareCommand::Undelete { name, version, new_name } => {
             let share = catalog.undelete_share(None, name, version.as_deref(), new_name.as_ref())?;

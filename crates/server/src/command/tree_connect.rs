@@ -10,10 +10,12 @@ use wire::status::Status;
 use crate::command::context::{Context, Outcome, Reply};
 use crate::state::refusal::Refusal;
 use crate::state::session::Session;
-use crate::state::tree::{READ_ONLY_ACCESS, Tree};
+use crate::state::tree::{READ_ONLY_ACCESS, ShareFiles, Tree};
 
 /// Characters of a share's name that the log shows.
 const LOGGED_CHARS_MAX: usize = 80;
+/// What stands between the name of a share and that of a snapshot of it. No share has it in its name.
+const SNAPSHOT: char = ':';
 
 pub(crate) fn handle(context: &Context, request: TreeConnectRequest<'_>) -> Outcome {
     let session = context.session()?;
@@ -39,6 +41,11 @@ pub(crate) fn handle(context: &Context, request: TreeConnectRequest<'_>) -> Outc
 fn connect(context: &Context, name: &str) -> Result<Option<Reply>, Refusal> {
     let (session, server) = (context.session()?, context.server());
     let configuration = server.configuration.load_full();
+    // No share has such a name, and who asks from elsewhere is told that.
+    let (name, snapshot) = match name.split_once(SNAPSHOT) {
+        Some((name, snapshot)) if context.connection.is_inside() => (name, Some(snapshot)),
+        Some(_) | None => (name, None),
+    };
     let folded = store::fold(name);
     let Some(share) = configuration.shares.iter().find(|share| store::fold(&share.name) == folded) else {
         tell_refusal(context, session, name, "it is not served");
@@ -63,9 +70,13 @@ fn connect(context: &Context, name: &str) -> Result<Option<Reply>, Refusal> {
         tell_refusal(context, session, name, "it is for clients that encrypt");
         return Err(Status::ACCESS_DENIED.into());
     }
-    let access_max = if share.store.facts().read_only { READ_ONLY_ACCESS } else { access::FILE_ALL };
+    let files = match snapshot {
+        None => ShareFiles::of(share),
+        Some(snapshot) => ShareFiles::of_snapshot(share, snapshot).ok_or(Status::BAD_NETWORK_NAME)?,
+    };
+    let access_max = if files.are_read_only() { READ_ONLY_ACCESS } else { access::FILE_ALL };
     let keeps_opens = session.dialect >= Dialect::SMB_3_0 && server.durables.keeps_records();
-    let tree = session.add_tree(|id| Tree::on(id, share, (&user, right), access_max, keeps_opens))?;
+    let tree = session.add_tree(|id| Tree::on(id, (share, files), (&user, right), access_max, keeps_opens))?;
     let is_as_before = Arc::ptr_eq(&configuration, &server.configuration.load_full());
     if !is_as_before || !Arc::ptr_eq(&user, &session.user.load_full()) {
         // Whoever did that may not have seen this tree.
@@ -102,14 +113,16 @@ fn reply(tree: &Tree, share_type: ShareType, share_flags: ShareFlags) -> Reply {
 
 #[cfg(test)]
 mod tests {
-    use store::RamStore;
-    use wire::command::create::CreateOptions;
+    use store::{Kind, NewNode, RamStore, SharePath, Store};
+    use tokio::task::LocalSet;
+    use wire::command::create::{CreateDisposition, CreateOptions, CreateRequest};
+    use wire::security::access::{DELETE, FILE_GENERIC_READ, WRITE_ATTRIBUTES, WRITE_DAC, WRITE_DATA};
 
     use super::*;
     use crate::admin::Admin;
     use crate::state::configuration::{Configuration, Share, Signing};
     use crate::tests::interrupted::{Call, Interrupted, is_to_happen_here, once_here};
-    use crate::tests::testing::{Peer, server_with};
+    use crate::tests::testing::{Peer, Terms, server, server_with};
 
     /// Connects while the shares become what `change` makes of the one there is. Gives what the client is told of the tree, and of a
     /// file that it makes there.
@@ -138,5 +151,51 @@ mod tests {
     async fn a_share_that_becomes_read_only_meanwhile_is_so_for_who_connects() {
         let read_only = |share: &Share| Some(Share { read_only: true, ..share.clone() });
         assert_eq!(connect_while(read_only).await, (Status::SUCCESS, Status::ACCESS_DENIED));
+    }
+
+    /// Opens what is there, for this.
+    async fn opened(peer: &mut Peer, name: &str, access: u32) -> Status {
+        let wanted = |request: &mut CreateRequest<'_>| {
+            request.disposition = CreateDisposition::OPEN;
+            request.desired_access = access.into();
+        };
+        peer.create(name, wanted).await.status()
+    }
+
+    #[tokio::test]
+    async fn a_snapshot_is_reached_by_this_process_alone_and_changes_for_nobody() {
+        let body = async {
+            let server = server(Signing::Required);
+            let then = RamStore::new(1 << 20);
+            let file = NewNode { kind: Kind::File, attributes: 0, security: None, owner: None };
+            then.create(&SharePath::parse("file").unwrap(), file).unwrap();
+            let configuration = server.configuration.load_full();
+            let snapshots = &configuration.shares[0].snapshots;
+            drop(snapshots.add("then", Arc::new(then)));
+            let mut outside = Peer::sign_in(&server).await;
+            assert_eq!(outside.connect("ram:then").await, Status::BAD_NETWORK_NAME);
+            let mut inside = Peer::sign_in_as(&server, Terms { is_inside: true, ..Terms::default() }).await;
+            for other in ["ram:now", "ram:", "rom:then", "ram:then:then", ":then"] {
+                assert_eq!(inside.connect(other).await, Status::BAD_NETWORK_NAME, "{other}");
+            }
+            assert_eq!(inside.connect("ram:then").await, Status::SUCCESS);
+            assert_eq!(opened(&mut inside, "file", FILE_GENERIC_READ).await, Status::SUCCESS);
+            for access in [WRITE_DATA, DELETE, WRITE_DAC, WRITE_ATTRIBUTES] {
+                assert_eq!(opened(&mut inside, "file", access).await, Status::ACCESS_DENIED);
+            }
+            let made = inside.create("other", |request| request.options = CreateOptions::NON_DIRECTORY_FILE).await;
+            assert_eq!(made.status(), Status::ACCESS_DENIED);
+            // It stays so when the share becomes another.
+            let replace = |read_only: bool| {
+                let shares = configuration.shares.iter().map(|share| Share { read_only, ..share.clone() }).collect();
+                server.replace(Configuration { shares, ..Configuration::clone(&configuration) });
+            };
+            replace(false);
+            assert_eq!(opened(&mut inside, "file", WRITE_DATA).await, Status::ACCESS_DENIED);
+            snapshots.close("then");
+            replace(false);
+            assert_eq!(opened(&mut inside, "file", FILE_GENERIC_READ).await, Status::NETWORK_NAME_DELETED);
+        };
+        LocalSet::new().run_until(body).await;
     }
 }

@@ -21,6 +21,7 @@ pub use crate::state::share_limit::{
     AccountLimit, Delayed, LimitOf, LimitUse, OpenLimits, ShareLimit, ShareRates, UsedUp,
 };
 pub use crate::state::share_rights::{ShareRight, ShareRights, UnknownRight};
+pub use crate::state::snapshots::OpenSnapshots;
 
 /// Everything the server serves at one moment. A whole snapshot, replaced at once.
 #[derive(Clone, Debug)]
@@ -140,6 +141,8 @@ pub struct Share {
     pub audit: AuditClasses,
     /// What may be done with it in a second, and what of that was done. It stays the same `Arc` as long as the store does.
     pub limit: Arc<ShareLimit>,
+    /// Its snapshots that are open. It stays the same `Arc` as long as the store does.
+    pub snapshots: Arc<OpenSnapshots>,
 }
 
 /// How the server presents and protects itself.

@@ -66,6 +66,7 @@ pub(crate) mod sessions;
 pub(crate) mod share_limit;
 pub(crate) mod share_rights;
 pub(crate) mod shared;
+pub(crate) mod snapshots;
 pub(crate) mod store_waits;
 pub(crate) mod strangers;
 pub(crate) mod together;

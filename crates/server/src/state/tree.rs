@@ -27,12 +27,37 @@ pub(crate) enum Backing {
     Pipes,
 }
 
+/// Files of a share that a tree is on.
+pub(crate) struct ShareFiles {
+    store: Arc<dyn Store>,
+    snapshot: Option<Box<str>>,
+}
+
+impl ShareFiles {
+    /// What the share is now.
+    pub(crate) fn of(share: &configuration::Share) -> Self {
+        ShareFiles { store: Arc::clone(&share.store), snapshot: None }
+    }
+
+    /// What it was, where that snapshot is open.
+    pub(crate) fn of_snapshot(share: &configuration::Share, name: &str) -> Option<Self> {
+        Some(ShareFiles { store: share.snapshots.get(name)?, snapshot: Some(name.into()) })
+    }
+
+    /// Whether nothing can be changed there.
+    pub(crate) fn are_read_only(&self) -> bool {
+        self.store.facts().read_only
+    }
+}
+
 /// The tree connect. Its facts are frozen when it is made; the flags and the rights follow the share's settings.
 pub(crate) struct Tree {
     pub(crate) id: TreeId,
     pub(crate) backing: Backing,
     /// The share's name as configured.
     pub(crate) share: Arc<str>,
+    /// The snapshot of the share whose files it is on, where it is not on what the share is now.
+    snapshot: Option<Box<str>>,
     /// The most access that the store has for an open, as its client was told.
     access_max: u32,
     /// The most that what its user may do in the share gives one; nothing once that is none.
@@ -56,23 +81,25 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// A tree of `user`, who has this right, on a share of files. `keeps_opens` says whether the server and the dialect can make opens persistent.
+    /// A tree of `user`, who has this right, on a share's files, or on those of a snapshot of it. `keeps_opens` says whether the server and the
+    /// dialect can make opens persistent.
     pub(crate) fn on(
         id: TreeId,
-        share: &configuration::Share,
+        (share, files): (&configuration::Share, ShareFiles),
         (user, right): (&User, ShareRight),
         access_max: u32,
         keeps_opens: bool,
     ) -> Self {
         Tree {
             id,
-            backing: Backing::Disk(Arc::clone(&share.store)),
+            read_only: AtomicBool::new(share.read_only || files.snapshot.is_some()),
+            is_continuous: keeps_opens && share.continuously_available && files.snapshot.is_none(),
+            backing: Backing::Disk(files.store),
             share: share.name.as_str().into(),
+            snapshot: files.snapshot,
             access_max,
             right: AtomicU32::new(right.access()),
             user: ArcSwapOption::empty(),
-            is_continuous: keeps_opens && share.continuously_available,
-            read_only: AtomicBool::new(share.read_only),
             seal_required: AtomicBool::new(share.seal_required),
             unsealed_told: AtomicBool::new(false),
             access_based: AtomicBool::new(share.access_based),
@@ -89,6 +116,7 @@ impl Tree {
             id,
             backing: Backing::Pipes,
             share: "IPC$".into(),
+            snapshot: None,
             access_max: access::FILE_ALL,
             right: AtomicU32::new(access::FILE_ALL),
             user: ArcSwapOption::empty(),
@@ -205,13 +233,16 @@ impl Tree {
                         return false;
                     }
                 }
-                self.read_only.store(share.read_only, Ordering::Relaxed);
+                self.read_only.store(share.read_only || self.snapshot.is_some(), Ordering::Relaxed);
                 if self.seal_required.swap(share.seal_required, Ordering::Relaxed) != share.seal_required {
                     self.unsealed_told.store(false, Ordering::Relaxed);
                 }
                 self.access_based.store(share.access_based, Ordering::Relaxed);
                 self.audit.store(share.audit.bits(), Ordering::Relaxed);
-                Arc::ptr_eq(store, &share.store)
+                match &self.snapshot {
+                    None => Arc::ptr_eq(store, &share.store),
+                    Some(name) => share.snapshots.get(name).is_some_and(|now| Arc::ptr_eq(store, &now)),
+                }
             }
         }
     }

@@ -32,7 +32,7 @@ use crate::state::open_id::OpenId;
 use crate::state::open_path::{self, OpenPath};
 use crate::state::session_link::SessionLink;
 use crate::state::shared::Shared;
-use crate::state::tree::Tree;
+use crate::state::tree::{ShareFiles, Tree};
 use crate::state::untold::Untold;
 use crate::state::user::{User, UserId};
 
@@ -78,7 +78,7 @@ pub(super) fn restore_one(
     let right = user.right_on(share).ok_or_else(|| lost("its user may no longer use the share"))?;
     let id = OpenId(record.open);
     let line = SessionLink::down();
-    let tree = Arc::new(Tree::on(TreeId(0), share, (&user, right), FILE_ALL, true));
+    let tree = Arc::new(Tree::on(TreeId(0), (share, ShareFiles::of(share)), (&user, right), FILE_ALL, true));
     let mut file = open_file(server, share, record, (&line, user.id))?;
     let budgets = server.budgets.of_user(user.sid());
     // It was granted before, and is not taken away because there is less now.

@@ -38,6 +38,7 @@ pub(crate) fn configuration(store: Arc<dyn Store>) -> Configuration {
         audit: AuditClasses::NONE,
         continuously_available: false,
         limit: Arc::default(),
+        snapshots: Arc::default(),
     };
     let settings = Settings {
         server_name: "test".into(),

@@ -1,0 +1,88 @@
+"""Snapshots of shares by Azure Files' REST interface, on btrfs, by Microsoft's own clients for Python as they are published, beside SMB clients; its checks
+are in rest_snapshot_checks.py."""
+
+import json
+import subprocess
+import time
+
+from conformance import packages, rest_table
+from conformance.data_on_btrfs import DataOnBtrfs
+from conformance.management import REQUIREMENTS, Managed
+from conformance.report import expect
+from conformance.rest import only_ours
+from conformance.server import HOST, Wanted, serving
+
+NAME = "rest_snapshots"
+CHECK_SECONDS = 300
+TAKEN_AWAY_SECONDS = 30
+
+
+class OnBtrfs(DataOnBtrfs, Managed):
+    """Our server whose shares have snapshots."""
+
+    def subvolumes_of(self, share):
+        """Those of a share, and of its snapshots: other shares are kept for some days."""
+        return [path for path in self.subvolumes() if f"/{share}-" in path]
+
+
+def run(kind, report, options):
+    only_ours(kind)
+    python = packages.python_with(*REQUIREMENTS, folder="venv-management")
+    with serving(OnBtrfs, Wanted(shares=("conf",), on_tmpfs=True)) as server:
+        made = json.loads(server._run("share", "create", "kept", "--json"))["path"]
+        environment = dict(server.management_environment(), SNAPSHOT_SHARES=str(server.disk.folder / "shares"), SNAPSHOT_SERVER=str(server.pid))
+        report.absorb(NAME, [python, "-m", "conformance.rest_snapshot_checks"], CHECK_SECONDS, env=environment, cwd=packages.ROOT)
+        report.server_is_well(NAME, server)
+        with report.check(NAME, "SMB clients reach no snapshot as a share"):
+            folder = server.disk.folder / "shares" / ".snapshots" / made.rsplit("/", 1)[1]
+            [taken] = [entry.name for entry in folder.iterdir()]
+            for share in (f"kept:{taken}", ".snapshots"):
+                words = [packages.find("smbclient"), f"//{HOST}/{share}", "-p", str(server.port), "-U", f"{server.keeper}%{server.keeper_password()}", "-c", "ls"]
+                refused = subprocess.run(words, capture_output=True, text=True, timeout=CHECK_SECONDS)
+                expect("NT_STATUS_BAD_NETWORK_NAME" in refused.stdout + refused.stderr, refused.stdout + refused.stderr)
+        with report.check(NAME, "no share is made of snapshots"):
+            for path in (folder / taken / "files", folder / taken, folder, folder.parent, folder.parent.parent):
+                words = [str(server.program), "share", "create", "stolen", "--path", str(path), "--data", server._data()]
+                refused = subprocess.run(words, capture_output=True, text=True, timeout=CHECK_SECONDS)
+                expect(refused.returncode != 0, f"a share is made of {path}")
+        with report.check(NAME, "snapshots outlive the server, and what was half made does not"):
+            server.stop()
+            half = folder / ".new-2026-01-01T00:00:00.0000000Z"
+            half.mkdir()
+            subprocess.run([packages.find("btrfs"), "subvolume", "snapshot", "-r", made, str(half / "files")], check=True, capture_output=True)
+            server.start()
+            wait_until(lambda: [entry.name for entry in folder.iterdir()] == [taken] and len(server.subvolumes_of("kept")) == 2, server.subvolumes)
+            report.absorb(NAME, [python, "-m", "conformance.rest_snapshot_checks", "kept", taken], CHECK_SECONDS, env=environment, cwd=packages.ROOT)
+        with report.check(NAME, "an operator sees snapshots, and deletes one whoever has a lease, while it is read or no server runs"):
+            shown = json.loads(server._run("share", "snapshots", "kept", "--json"))
+            expect([(one["time"], one["leased"]) for one in shown] == [(taken, True)], shown)
+            refused = server_says(server, "share", "delete-snapshot", "kept", taken)
+            expect("lease" in refused, refused)
+            server._run("share", "delete-snapshot", "kept", taken, "--force")
+            expect(json.loads(server._run("share", "snapshots", "kept", "--json")) == [], "it is there still")
+            wait_until(lambda: len(server.subvolumes_of("kept")) == 1, server.subvolumes)
+            refused = server_says(server, "share", "delete-snapshot", "kept", taken, "--force")
+            expect("has no snapshot" in refused, refused)
+            report.absorb(NAME, [python, "-m", "conformance.rest_snapshot_checks", "take"], CHECK_SECONDS, env=environment, cwd=packages.ROOT)
+        with report.check(NAME, "with a share its folder goes, and its snapshots"):
+            refused = server_says(server, "share", "delete", "kept")
+            expect("a snapshot" in refused, refused)
+            server._run("share", "delete", "kept", "--force")
+            wait_until(lambda: not server.subvolumes_of("kept"), server.subvolumes)
+        report.server_is_well(NAME, server)
+        rest_table.compare(report, NAME, rest_table.asked_of(server), "Python", options, rest_table.OF_SNAPSHOTS)
+
+
+def server_says(server, *words):
+    """What a command is refused with."""
+    done = subprocess.run([str(server.program), *words, "--data", server._data()], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=CHECK_SECONDS)
+    expect(done.returncode != 0, done.stdout)
+    return done.stderr
+
+
+def wait_until(is_so, seen):
+    """Waits until the server has taken away what it takes away by itself."""
+    until = time.monotonic() + TAKEN_AWAY_SECONDS
+    while not is_so():
+        expect(time.monotonic() < until, seen())
+        time.sleep(0.1)
