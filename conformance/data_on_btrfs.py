@@ -17,7 +17,11 @@ class DataOnBtrfs:
         packages.need("btrfs")
         self.disk = LoopDisk(self.folder / "data", self.folder / "image", SIZE_MIB, "btrfs").mount()
         self.disk.folder.chmod(0o700)
+        self.mounted()
         super().prepare()
+
+    def mounted(self):
+        """Called once the file system is there, before anything is in it."""
 
     def unmount(self):
         super().unmount()

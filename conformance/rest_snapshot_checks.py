@@ -1,5 +1,6 @@
 """The checks of snapshots of shares, made with azure-storage-file-share and azure-mgmt-storage beside an SMB client. Runs inside the environment that has them;
-the server is in REST_*, ARM_* and SMB_* variables. With a share and a time, what that snapshot has is looked at, and nothing else."""
+the server is in REST_*, ARM_* and SMB_* variables. With a share and a time, what that snapshot has is looked at, and nothing else; with `whoever`, what the
+server's user makes a difference for."""
 
 import contextlib
 import datetime
@@ -32,6 +33,11 @@ lines = Lines()
 
 
 def main():
+    if sys.argv[1:] == ["whoever"]:
+        for check in (as_it_was, deleted, deleted_with_share):
+            with lines.check(f"as a user without any right: {check.__doc__}"):
+                check()
+        return
     if sys.argv[1:] == ["take"]:
         with lines.check("a share has a snapshot again"):
             service().get_share_client("kept").create_snapshot()
@@ -251,6 +257,14 @@ def ranges():
         file.set_http_headers(before.content_settings, file_last_write_time=before.last_write_time, file_change_time=before.change_time)
         changed, cleared = file.get_ranges_diff(second)
         expect((changed, cleared) == ([{"start": 4 * MIB + 1024, "end": 4 * MIB + 1535}], []), (changed, cleared))
+        file.upload_range(bytes(512), 4 * MIB + 2048, 512)
+        changed, cleared = file.get_ranges_diff(second)
+        expect([one["start"] - 4 * MIB for one in (*changed, *cleared)] == [1024, 2048], (changed, cleared))
+        other = file.rename_file("other")
+        refused(lambda: other.get_ranges_diff(second), "PreviousSnapshotNotFound", 409)
+        changed, cleared = other.get_ranges_diff(second, include_renames=True)
+        expect([one["start"] for one in changed] == [4 * MIB] and cleared == [], (changed, cleared))
+        file = other.rename_file("sparse")
         file.resize_file(4 * MIB)
         expect(file.get_ranges_diff(second) == ([], []), "what is behind its end is told")
         refused(lambda: share.get_file_client("sparse").get_ranges_diff(NOT_THERE), "PreviousSnapshotNotFound", 409)

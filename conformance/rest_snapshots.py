@@ -2,6 +2,8 @@
 are in rest_snapshot_checks.py."""
 
 import json
+import os
+import shutil
 import subprocess
 import time
 
@@ -15,6 +17,7 @@ from conformance.server import HOST, Wanted, serving
 NAME = "rest_snapshots"
 CHECK_SECONDS = 300
 TAKEN_AWAY_SECONDS = 30
+NOBODY = 65534
 
 
 class OnBtrfs(DataOnBtrfs, Managed):
@@ -25,11 +28,29 @@ class OnBtrfs(DataOnBtrfs, Managed):
         return [path for path in self.subvolumes() if f"/{share}-" in path]
 
 
+class AsNobody(OnBtrfs):
+    """The same as a user who may nothing, as packages install it: only root deletes subvolumes."""
+
+    def prepare(self):
+        packages.need("setpriv")
+        # Who may nothing may not look where it was built.
+        own = self.folder / "multilane"
+        shutil.copy(self.program, own)
+        self.program = self.folder / "as-nobody"
+        self.program.write_text(f'#!/bin/sh\nexec setpriv --reuid={NOBODY} --regid={NOBODY} --clear-groups -- {own} "$@"\n')
+        self.program.chmod(0o755)
+        super().prepare()
+
+    def mounted(self):
+        for path in (self.disk.folder, *(self.share_path(share) for share in self.wanted.shares)):
+            os.chown(path, NOBODY, NOBODY)
+
+
 def run(kind, report, options):
     only_ours(kind)
     python = packages.python_with(*REQUIREMENTS, folder="venv-management")
     with serving(OnBtrfs, Wanted(shares=("conf",), on_tmpfs=True)) as server:
-        made = json.loads(server._run("share", "create", "kept", "--json"))["path"]
+        made = json.loads(server._run("share", "create", "kept", "--audit", "read", "--json"))["path"]
         environment = dict(server.management_environment(), SNAPSHOT_SHARES=str(server.disk.folder / "shares"), SNAPSHOT_SERVER=str(server.pid))
         report.absorb(NAME, [python, "-m", "conformance.rest_snapshot_checks"], CHECK_SECONDS, env=environment, cwd=packages.ROOT)
         report.server_is_well(NAME, server)
@@ -53,6 +74,9 @@ def run(kind, report, options):
             server.start()
             wait_until(lambda: [entry.name for entry in folder.iterdir()] == [taken] and len(server.subvolumes_of("kept")) == 2, server.subvolumes)
             report.absorb(NAME, [python, "-m", "conformance.rest_snapshot_checks", "kept", taken], CHECK_SECONDS, env=environment, cwd=packages.ROOT)
+        with report.check(NAME, "the audit log tells what was read of which snapshot"):
+            log = server.disk.folder / "audit.log"
+            wait_until(lambda: f"kept:{taken}" in log.read_text(), lambda: log.read_text()[-4000:])
         with report.check(NAME, "an operator sees snapshots, and deletes one whoever has a lease, while it is read or no server runs"):
             shown = json.loads(server._run("share", "snapshots", "kept", "--json"))
             expect([(one["time"], one["leased"]) for one in shown] == [(taken, True)], shown)
@@ -71,6 +95,12 @@ def run(kind, report, options):
             wait_until(lambda: not server.subvolumes_of("kept"), server.subvolumes)
         report.server_is_well(NAME, server)
         rest_table.compare(report, NAME, rest_table.asked_of(server), "Python", options, rest_table.OF_SNAPSHOTS)
+    with serving(AsNobody, Wanted(shares=("conf",), on_tmpfs=True)) as server:
+        environment = dict(server.management_environment(), SNAPSHOT_SHARES=str(server.disk.folder / "shares"), SNAPSHOT_SERVER=str(server.pid))
+        report.absorb(NAME, [python, "-m", "conformance.rest_snapshot_checks", "whoever"], CHECK_SECONDS, env=environment, cwd=packages.ROOT)
+        with report.check(NAME, "as a user without any right: nothing stays of what is deleted"):
+            wait_until(lambda: not server.subvolumes(), server.subvolumes)
+        report.server_is_well(NAME, server)
 
 
 def server_says(server, *words):

@@ -18,6 +18,16 @@ const GIVEN_BACK_WITHIN: Duration = Duration::from_secs(1);
 /// How often it is looked whether a lock is free.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
+/// Where the folders are that the server makes for shares, in the data folder.
+pub(crate) const SHARES: &str = "shares";
+/// Where the snapshots of all of them are, of each in a folder of its name.
+pub(crate) const SNAPSHOTS: &str = ".snapshots";
+
+/// Where all snapshots are.
+pub(crate) fn snapshots_in(data: &Path) -> PathBuf {
+    data.join(SHARES).join(SNAPSHOTS)
+}
+
 /// A data folder that exists and that nobody but its owner can enter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataFolder {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use server::admin::Admin;
-use tracing::{error, info, warn};
+use tracing::{error, info};
 
 use crate::catalog::own_folder;
 use crate::catalog_health::CatalogHealth;

@@ -4,7 +4,7 @@
 //! has its own when it is whole; who deletes it moves it away, and it is taken away later. They stand in a folder that has the name of the share's, and go
 //! with that.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, File};
@@ -21,6 +21,7 @@ use tracing::warn;
 
 use crate::btrfs::{self, Failed};
 use crate::catalog::own_folder;
+use crate::folder::snapshots_in;
 use crate::share_lease::may_change;
 use crate::{AzureShare, Catalog, Error, Reason, ShareName, Source};
 
@@ -83,7 +84,7 @@ pub(crate) struct SnapshotsOf {
 struct Turn(PathBuf);
 
 /// The folders of shares of which that is so.
-static AT_WORK: Mutex<Option<HashSet<PathBuf>>> = Mutex::new(None);
+static AT_WORK: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 impl ShareSnapshot {
     /// True where it has a lease, which keeps it from being deleted.
@@ -121,8 +122,7 @@ impl FromStr for SnapshotTime {
 
 impl Turn {
     fn of(share: &Path) -> Result<Self, Error> {
-        let mut guard = AT_WORK.lock();
-        let at_work = guard.get_or_insert_default();
+        let mut at_work = AT_WORK.lock();
         if at_work.contains(share) {
             let busy = Error::conflict("a snapshot of the share is being made or deleted", "try again");
             return Err(busy.because(Reason::SnapshotInProgress));
@@ -138,7 +138,7 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        AT_WORK.lock().iter_mut().for_each(|at_work| drop(at_work.remove(&self.0)));
+        AT_WORK.lock().remove(&self.0);
     }
 }
 
@@ -344,7 +344,7 @@ pub(crate) fn missing(at: SnapshotTime) -> Error {
 
 /// Sets aside what was left of snapshots that were not finished when a server ended, and tells of those whose share's folder is gone.
 pub(crate) fn sweep(data: &Path) -> Result<(), Error> {
-    let all = own_folder::snapshots_in(data);
+    let all = snapshots_in(data);
     for name in names_in(&all)? {
         let (of_share, share) = (all.join(&name), own_folder::named(&name, data));
         // Who makes one just now finishes it.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::catalog::own_folder;
+use crate::folder::snapshots_in;
 
 /// Where the kernel tells what is mounted where (proc(5)).
 const MOUNTS: &str = "/proc/self/mountinfo";
@@ -27,7 +27,7 @@ pub(crate) fn given_away(folder: &Path, data: &Path) -> Option<String> {
             data.display()
         ));
     }
-    let snapshots = own_folder::snapshots_in(data);
+    let snapshots = snapshots_in(data);
     let kept = match () {
         () if holds(&data.join("opens"), &folder.join("any")) => "what is open in shares",
         () if holds(&snapshots, &folder.join("any")) || holds(folder, &snapshots.join("any")) => "snapshots of shares",

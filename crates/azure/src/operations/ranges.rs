@@ -87,7 +87,7 @@ async fn written(file: &File, wanted: Bytes<u64>, most: usize) -> Result<Told, F
     Ok(Told { ranges, cleared: Vec::new(), next })
 }
 
-/// What has changed of a file in this range. One that was not there then was empty.
+/// What has changed of a file in this range. One that had another name then is told whole, to who says that it can take that.
 async fn changed(
     service: &Service,
     ask: &Ask,
@@ -101,13 +101,18 @@ async fn changed(
         Code::ShareSnapshotNotFound => Failure { code: Code::PreviousSnapshotNotFound, ..failure },
         _ => failure,
     })?;
+    // Two pieces are held of each file that is compared.
+    let turn = service.files.turn_to_list().await?;
     let was = match there.open(of_file(Access::Read)).await {
         Err(failure) if matches!(failure.code, Code::ResourceNotFound | Code::ParentNotFound) => {
-            return written(now, wanted, most).await;
+            if ask.is_true("x-ms-file-support-rename") {
+                return written(now, wanted, most).await;
+            }
+            let message = "The snapshot has no file of that name; it may have been renamed since.";
+            return Err(Failure::new(Code::PreviousSnapshotNotFound, message));
         }
         was => was?,
     };
-    let turn = service.files.turn_to_list().await?;
     let work = async |was: &File| {
         let told = written(now, wanted.clone(), most).await?;
         let end = wanted.end.min(was.facts().end_of_file);
@@ -119,37 +124,75 @@ async fn changed(
             ranges.into_iter().map(cut).filter(|range| !range.is_empty()).collect()
         };
         let (ranges, before) = (up_to(told.ranges), up_to(before.ranges));
-        let cleared = without(before, &ranges);
+        let mut cleared = without(before, &ranges);
         let length = ranges.iter().map(|range| range.end - range.start).sum::<u64>();
-        let ranges = if length <= COMPARED_MAX { differing(now, was, ranges).await? } else { ranges };
-        Ok(Told { ranges, cleared, next })
+        if length > COMPARED_MAX {
+            return Ok(Told { ranges, cleared, next });
+        }
+        let Differing { written, zeros, stopped } = differing(now, was, ranges, most).await?;
+        let next = stopped.or(next);
+        cleared.extend(zeros);
+        cleared.sort_unstable_by_key(|range| range.start);
+        let behind = next.unwrap_or(u64::MAX);
+        cleared.retain_mut(|range| {
+            range.end = range.end.min(behind);
+            range.start < range.end
+        });
+        Ok(Told { ranges: written, cleared: joined(cleared), next })
     };
     let told = closing(was, work).await.map(|(told, _)| told);
     drop(turn);
     told
 }
 
-/// The parts of these ranges that two files do not have alike. What a file does not have is zeros.
-async fn differing(one: &File, other: &File, ranges: Vec<Bytes<u64>>) -> Result<Vec<Bytes<u64>>, Failure> {
-    let mut differing: Vec<Bytes<u64>> = Vec::new();
+/// The parts of a file that are not what they were: those that have something now, and those that are zeros.
+#[derive(Default)]
+struct Differing {
+    written: Vec<Bytes<u64>>,
+    zeros: Vec<Bytes<u64>>,
+    /// From where on it was not looked, as there were enough.
+    stopped: Option<u64>,
+}
+
+/// The parts of these ranges that a file does not have as another has them. What one does not have is zeros.
+async fn differing(now: &File, was: &File, ranges: Vec<Bytes<u64>>, most: usize) -> Result<Differing, Failure> {
+    let mut differing = Differing::default();
     for range in ranges {
         for start in range.clone().step_by(PIECE_BYTES) {
+            // A piece more than enough.
+            if differing.written.len() + differing.zeros.len() >= most {
+                return Ok(Differing { stopped: Some(start), ..differing });
+            }
             let end = range.end.min(start + PIECE_BYTES as u64);
-            let (ours, theirs) = (piece(one, start..end).await?, piece(other, start..end).await?);
+            let (ours, theirs) = (piece(now, start..end).await?, piece(was, start..end).await?);
             for (at, (ours, theirs)) in ours.chunks(BLOCK_BYTES).zip(theirs.chunks(BLOCK_BYTES)).enumerate() {
                 if ours == theirs {
                     continue;
                 }
                 let from = start + (at * BLOCK_BYTES) as u64;
+                let is_zeros = ours.iter().all(|byte| *byte == 0);
+                let of = if is_zeros { &mut differing.zeros } else { &mut differing.written };
                 let to = from + ours.len() as u64;
-                match differing.last_mut().filter(|last| last.end == from) {
+                match of.last_mut().filter(|last| last.end == from) {
                     Some(last) => last.end = to,
-                    None => differing.push(from..to),
+                    None => of.push(from..to),
                 }
             }
         }
     }
     Ok(differing)
+}
+
+/// Ascending ranges, of which those that touch are one.
+fn joined(ranges: Vec<Bytes<u64>>) -> Vec<Bytes<u64>> {
+    let mut joined: Vec<Bytes<u64>> = Vec::new();
+    for range in ranges {
+        match joined.last_mut().filter(|last| last.end == range.start) {
+            Some(last) => last.end = range.end,
+            None => joined.push(range),
+        }
+    }
+    joined
 }
 
 /// A piece of a file, with zeros behind its end.
@@ -195,16 +238,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn ranges_that_touch_are_one() {
+        assert_eq!(joined(vec![0..4, 4..6, 8..9, 9..12]), [0..6, 8..12]);
+    }
+
+    #[test]
     fn ranges_are_left_without_others() {
-        for (ranges, others, left) in [
-            (vec![0..10], vec![], vec![0..10]),
-            (vec![0..10], vec![2..4, 6..8], vec![0..2, 4..6, 8..10]),
-            (vec![0..10, 20..30], vec![5..25], vec![0..5, 25..30]),
-            (vec![5..10], vec![0..5, 10..20], vec![5..10]),
-            (vec![5..10, 12..14], vec![0..20], vec![]),
-            (vec![0..4, 6..10], vec![3..7, 9..12], vec![0..3, 7..9]),
-        ] {
-            assert_eq!(without(ranges.clone(), &others), left, "{ranges:?} without {others:?}");
+        type Pairs = &'static [(u64, u64)];
+        let cases: [(Pairs, Pairs, Pairs); 6] = [
+            (&[(0, 10)], &[], &[(0, 10)]),
+            (&[(0, 10)], &[(2, 4), (6, 8)], &[(0, 2), (4, 6), (8, 10)]),
+            (&[(0, 10), (20, 30)], &[(5, 25)], &[(0, 5), (25, 30)]),
+            (&[(5, 10)], &[(0, 5), (10, 20)], &[(5, 10)]),
+            (&[(5, 10), (12, 14)], &[(0, 20)], &[]),
+            (&[(0, 4), (6, 10)], &[(3, 7), (9, 12)], &[(0, 3), (7, 9)]),
+        ];
+        for (ranges, others, left) in cases {
+            let of = |pairs: Pairs| pairs.iter().map(|(start, end)| *start..*end).collect::<Vec<_>>();
+            assert_eq!(without(of(ranges), &of(others)), of(left), "{ranges:?} without {others:?}");
         }
     }
 }

@@ -12,14 +12,11 @@ use parking_lot::Mutex;
 use tracing::warn;
 
 use super::random::fill_random;
+use crate::folder::{SHARES, SNAPSHOTS, snapshots_in};
 use crate::{Error, ShareName, btrfs, snapshots};
 
-/// Where they are, in the data folder.
-const SHARES: &str = "shares";
 /// Where those are whose shares are gone, below the others. None of those begins with a dot.
 const GONE: &str = ".gone";
-/// Where the snapshots of all of them are, of each in a folder of its name.
-const SNAPSHOTS: &str = ".snapshots";
 /// The folder that a first start makes, beside these.
 const FIRST: &str = "share";
 /// What the name of a folder of snapshots has at its end once those are to be taken away, and that of one snapshot.
@@ -100,11 +97,6 @@ pub(crate) fn snapshots_of(folder: &Path, data: &Path) -> Option<PathBuf> {
 /// The other way round: the share's folder, of the name of that of its snapshots.
 pub(crate) fn named(name: &OsStr, data: &Path) -> PathBuf {
     if name == FIRST { data.join(FIRST) } else { data.join(SHARES).join(name) }
-}
-
-/// Where all snapshots are.
-pub(crate) fn snapshots_in(data: &Path) -> PathBuf {
-    data.join(SHARES).join(SNAPSHOTS)
 }
 
 /// True of the folder of these folders, of what is to be taken away, and of snapshots.

@@ -266,7 +266,7 @@ fn view_open(open: &Open) -> OpenView {
         id: open.id.0,
         session: open.line.session().map_or(0, |id| id.0),
         user: open.user.name.clone(),
-        share: open.tree.share.to_string(),
+        share: open.tree.place.to_string(),
         path,
         access: open.rights().bits(),
         open_seconds: open.opened.elapsed().as_secs(),

@@ -103,7 +103,7 @@ impl<'a> Audited<'a> {
         let prepared = prepared.filter(is_told).map(|asked| {
             let class = asked.classes.and(tree.audit()).strongest().unwrap_or(AuditClass::Read);
             let mut event = request.event(connection, class, session);
-            event.place.share = Some(Arc::clone(&tree.share));
+            event.place.share = Some(Arc::clone(&tree.place));
             event.minor = asked.minor;
             event.detail = asked.detail;
             event.place.path = asked.path;
@@ -219,7 +219,7 @@ impl<'a> Audited<'a> {
             return None;
         }
         let mut event = self.request.event(self.connection, class, self.session()?);
-        event.place.share = Some(Arc::clone(&tree.share));
+        event.place.share = Some(Arc::clone(&tree.place));
         (event.minor, event.detail) = (minor.into(), detail);
         on_open(&mut event, open);
         Some(event)
@@ -232,7 +232,7 @@ impl<'a> Audited<'a> {
         let mut event = self.request.event(self.connection, AuditClass::SignIn, self.session()?);
         if let Some(tree) = seen.tree.filter(|_| !seen.status().is_error()) {
             event.ids.tree = Some(tree.id.0);
-            event.place.share = Some(Arc::clone(&tree.share));
+            event.place.share = Some(Arc::clone(&tree.place));
             return tree.audits(AuditClass::SignIn).then_some(event);
         }
         let name = path.rsplit('\\').next().unwrap_or_default();
@@ -317,7 +317,7 @@ pub(super) fn refused_write(connection: &Connection, write: &RefusedWrite<'_>, s
     }
     let session = write.session;
     let mut event = event_of(write.header, session.id, (connection, AuditClass::Write), session);
-    event.place.share = Some(Arc::clone(&open.tree.share));
+    event.place.share = Some(Arc::clone(&open.tree.place));
     event.detail = range(write.count as u64, write.offset);
     on_open(&mut event, open);
     event.time = SystemTime::now();

@@ -11,7 +11,10 @@ const UNUSED_MAX: usize = 16;
 
 /// The open snapshots of a share by their names, those last that were opened last.
 #[derive(Default)]
-pub struct OpenSnapshots(Mutex<Vec<(Box<str>, Arc<dyn Store>)>>);
+pub struct OpenSnapshots(Mutex<Vec<Named>>);
+
+/// A snapshot with its name.
+type Named = (Box<str>, Arc<dyn Store>);
 
 impl OpenSnapshots {
     /// The files of one, where it is open.
@@ -50,7 +53,7 @@ impl OpenSnapshots {
     }
 }
 
-fn is_unused((_, store): &&(Box<str>, Arc<dyn Store>)) -> bool {
+fn is_unused((_, store): &&Named) -> bool {
     Arc::strong_count(store) == 1
 }
 

@@ -58,6 +58,8 @@ pub(crate) struct Tree {
     pub(crate) share: Arc<str>,
     /// The snapshot of the share whose files it is on, where it is not on what the share is now.
     snapshot: Option<Box<str>>,
+    /// What people are told that it is on: the share, or the snapshot as it was connected to.
+    pub(crate) place: Arc<str>,
     /// The most access that the store has for an open, as its client was told.
     access_max: u32,
     /// The most that what its user may do in the share gives one; nothing once that is none.
@@ -96,6 +98,10 @@ impl Tree {
             is_continuous: keeps_opens && share.continuously_available && files.snapshot.is_none(),
             backing: Backing::Disk(files.store),
             share: share.name.as_str().into(),
+            place: match &files.snapshot {
+                None => share.name.as_str().into(),
+                Some(snapshot) => format!("{}:{snapshot}", share.name).into(),
+            },
             snapshot: files.snapshot,
             access_max,
             right: AtomicU32::new(right.access()),
@@ -117,6 +123,7 @@ impl Tree {
             backing: Backing::Pipes,
             share: "IPC$".into(),
             snapshot: None,
+            place: "IPC$".into(),
             access_max: access::FILE_ALL,
             right: AtomicU32::new(access::FILE_ALL),
             user: ArcSwapOption::empty(),

@@ -50,7 +50,7 @@ impl AuditPlace {
     /// A share's place.
     pub(crate) fn of(server: &Shared, tree: &Tree) -> Self {
         let server = server.configuration.load().settings.server_name.clone();
-        AuditPlace { server, share: Some(Arc::clone(&tree.share)), path: None, new_path: None }
+        AuditPlace { server, share: Some(Arc::clone(&tree.place)), path: None, new_path: None }
     }
 }
 
