@@ -27,6 +27,7 @@ FOLDERS = pathlib.Path(os.environ["SNAPSHOT_SHARES"])
 MIB = 1 << 20
 OF_SHARE_MAX = 200
 GIVEN_BACK_SECONDS = 60
+AT_ONCE_ROUNDS = 20
 NOT_THERE = "2026-11-30T08:00:00.0000000Z"
 TEXT = b"as it was"
 lines = Lines()
@@ -38,10 +39,6 @@ def main():
             with lines.check(f"as a user without any right: {check.__doc__}"):
                 check()
         return
-    if sys.argv[1:] == ["take"]:
-        with lines.check("a share has a snapshot again"):
-            service().get_share_client("kept").create_snapshot()
-        return
     if len(sys.argv) == 3:
         share, at = sys.argv[1:]
         with lines.check("a snapshot has what it had before the server ended"):
@@ -49,7 +46,7 @@ def main():
             expect(of_time(share, at).get_share_properties().lease.state == "leased", "its lease has ended with the server")
         return
     for check in (as_it_was, by_smb_meanwhile, one_after_another, unchanging, listed, properties, wrong_names, had_back, ranges, leases, deleted, deleted_while_read,
-                  deleted_with_share, kept_with_share, signed, strangers, at_once, as_many_as_there_may_be, many_open, elsewhere, managed):
+                  deleted_with_share, deleted_at_once, kept_with_share, signed, strangers, at_once, as_many_as_there_may_be, many_open, elsewhere, managed):
         with lines.check(check.__doc__):
             check()
     # What is looked at when the server has started again.
@@ -353,6 +350,38 @@ def deleted_with_share():
         expect([one.snapshot for one in service().list_shares(share.share_name, include_snapshots=True)] == [None], "a new share has another's snapshots")
 
 
+def deleted_at_once():
+    """of a share that is deleted while a snapshot is made, or one is leased, both are never done"""
+    for _ in range(AT_ONCE_ROUNDS):
+        with new_share() as share:
+            both(share.delete_share, share.create_snapshot)
+        with new_share() as share:
+            _, snapshot = taken(share)
+            both(lambda share=share: share.delete_share(delete_snapshots=True), lambda snapshot=snapshot: snapshot.acquire_lease(lease_duration=-1))
+            with contextlib.suppress(HttpResponseError):
+                ShareLeaseClient(snapshot).break_lease(lease_break_period=0)
+
+
+def both(one, other):
+    """Does both at the same time: one of them has to be refused, and no other way than by what the other one does."""
+    done = []
+
+    def tries(work):
+        try:
+            work()
+            done.append("done")
+        except HttpResponseError as error:
+            done.append(getattr(error.error_code, "value", error.error_code))
+
+    threads = [threading.Thread(target=tries, args=(work,)) for work in (one, other)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    refusals = {"ShareHasSnapshots", "ShareNotFound", "DeleteShareWhenSnapshotLeased", "ShareSnapshotNotFound"}
+    expect(done.count("done") == 1 and refusals & set(done), done)
+
+
 def kept_with_share():
     """snapshots of a share that is kept are had back with it"""
     managed_client().file_services.set_service_properties(GROUP, ACCOUNT, {"properties": {"shareDeleteRetentionPolicy": {"enabled": True, "days": 3}}})
@@ -455,6 +484,11 @@ def many_open():
         for client in clients:
             expect(read(client, "folder/file") == TEXT, "another text")
         expect(files() - before < 150, f"{files() - before} more files are open")
+    with contextlib.ExitStack() as stack:
+        for _ in range(20):
+            expect(read(taken(stack.enter_context(new_share()))[1], "folder/file") == TEXT, "another text")
+        # A share is open, too.
+        expect(files() - before < 150 + 20 * 12, f"{files() - before} more files are open with 20 shares")
 
 
 def elsewhere():
@@ -483,6 +517,8 @@ def managed():
         client.file_shares.lease(GROUP, ACCOUNT, name, {"action": "Release", "leaseId": lease.lease_id}, x_ms_snapshot=at)
         refused_there(lambda: client.file_shares.delete(GROUP, ACCOUNT, name, include="none"), "ShareHasSnapshots", 409)
         refused_there(lambda: client.file_shares.get(GROUP, ACCOUNT, name, x_ms_snapshot=NOT_THERE), "ShareSnapshotNotFound", 404)
+        for wrong in ({"include": "none"}, {"x-ms-snapshot": at}, {"snapshot": at}):
+            refused_there(lambda wrong=wrong: client.file_shares.delete(GROUP, ACCOUNT, name, params=wrong), "InvalidRequestParameter", 400)
         for wrong in ("now", "../..", at[:-2] + "Z"):
             refused_there(lambda wrong=wrong: client.file_shares.delete(GROUP, ACCOUNT, name, x_ms_snapshot=wrong), "InvalidRequestParameter", 400)
         client.file_shares.delete(GROUP, ACCOUNT, name, x_ms_snapshot=at)

@@ -87,7 +87,12 @@ def run(kind, report, options):
             wait_until(lambda: len(server.subvolumes_of("kept")) == 1, server.subvolumes)
             refused = server_says(server, "share", "delete-snapshot", "kept", taken, "--force")
             expect("has no snapshot" in refused, refused)
-            report.absorb(NAME, [python, "-m", "conformance.rest_snapshot_checks", "take"], CHECK_SECONDS, env=environment, cwd=packages.ROOT)
+            made = json.loads(server._run("share", "snapshot", "kept", "--json"))["time"]
+            expect([one["time"] for one in json.loads(server._run("share", "snapshots", "kept", "--json"))] == [made], made)
+            refused = server_says(server, "share", "update", "kept", "--path", str(server.share_path("conf")))
+            expect("a snapshot" in refused, refused)
+            refused = server_says(server, "share", "snapshot", "conf")
+            expect("an operator named" in refused, refused)
         with report.check(NAME, "with a share its folder goes, and its snapshots"):
             refused = server_says(server, "share", "delete", "kept")
             expect("a snapshot" in refused, refused)

@@ -58,7 +58,7 @@ REASONS = (
     ("It needs a bearer token, which clients send by HTTPS alone: Python's does so in these suites.", ("JavaScript", "Go"), ("GetUserDelegationKey",)),
     ("A copy is done when it is answered: there is none to abort, and who asks is told so.", LANGUAGES, ("AbortCopy",)),
     ("This client takes a share's lease for a file's where it is to be renewed, and does not ask.", ("JavaScript",), ("LeaseShare renew",)),
-    ("Python's suite for snapshots has btrfs; these clients' have none, and who asks is told so.", ("JavaScript", "Go"), ("SnapshotShare",)),
+    ("Python's suite for snapshots has btrfs; these clients' have none, and who asks is told so.", ("JavaScript", "Go", "az"), ("SnapshotShare",)),
     ("Links are of NFS shares, and these are SMB's.", LANGUAGES, ("CreateSymbolicLink", "GetSymbolicLink", "CreateHardLink")),
 )
 

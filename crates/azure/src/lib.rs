@@ -62,6 +62,7 @@ pub fn read_head(method: &str, url: &str, headers: &[(&str, &str)]) -> Option<He
     let host = parts.uri.host().unwrap_or_default();
     let query = query::Query::parse(parts.uri.query().unwrap_or_default()).ok()?;
     let target = target::Target::parse(host, parts.uri.path(), target::Dots::of_target(&parts.headers)).ok()?;
+    let _ = query.snapshot("sharesnapshot");
     let _ = cors::preflight(&[cors::Rule::default()], &parts.headers);
     let _ = answer::check_version(parts.headers.get("x-ms-version"));
     let (is_proven, source) = auth::read_head(&parts, &query, &target);

@@ -1,6 +1,6 @@
 //! The part of a URL behind its question mark.
 
-use control::SnapshotTime;
+use control::{NoSnapshotTime, SnapshotTime};
 use percent_encoding::percent_decode_str;
 
 use crate::failure::{Code, Failure};
@@ -28,7 +28,7 @@ impl Query {
     /// is never done to the share itself.
     pub(crate) fn snapshot(&self, name: &str) -> Result<Option<SnapshotTime>, Failure> {
         let wrong = || {
-            let message = format!("{name} is not the time of one snapshot, written as 2026-11-30T20:14:15.1234567Z.");
+            let message = format!("{name} is not one snapshot's time: {NoSnapshotTime}.");
             Failure::new(Code::InvalidQueryParameterValue, message)
         };
         let named = self.get(name).map(|text| text.parse().map_err(|_| wrong())).transpose()?;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use client::{Channels, Network, Session, Settings, Signing, Status, Target, Tree, WhenLost};
 use control::{Keys, KnownCatalog, ShareRecord, SnapshotTime};
 use secure::hmac_sha256;
+use server::admin::snapshot_share;
 use tokio::sync::Mutex;
 use tokio::time::sleep;
 
@@ -17,7 +18,7 @@ use crate::failure::{Code, Failure, Lost};
 /// When a key that was replaced is tried again: the catalog may know of it before the server does, or the other way round.
 const AGAIN_AFTER: Duration = Duration::from_millis(250);
 /// Snapshots that an account's session is connected to without anybody using them.
-const SNAPSHOTS_MAX: usize = 8;
+const UNUSED_MAX: usize = 8;
 /// How long a key that the server goes on refusing is not tried: it would take that for guessing.
 const REFUSED_FOR: Duration = Duration::from_secs(1);
 
@@ -69,7 +70,7 @@ impl Live {
     /// Leaves snapshots that nobody uses, where there are many: the server keeps each open as long as somebody is connected to it.
     async fn leave_unused(&mut self) {
         let is_unused = |(which, tree): &(&Which, &Tree)| which.snapshot.is_some() && tree.is_unused();
-        if self.trees.iter().filter(is_unused).count() < SNAPSHOTS_MAX {
+        if self.trees.iter().filter(is_unused).count() < UNUSED_MAX {
             return;
         }
         let left: Vec<Tree> =
@@ -129,7 +130,7 @@ impl Sessions {
             None => known.session.tree(&share.name).await?,
             Some(at) => {
                 known.leave_unused().await;
-                known.session.tree(&format!("{}:{at}", share.name)).await?
+                known.session.tree(&snapshot_share(&share.name, &at.to_string())).await?
             }
         };
         let shares = self.catalog.shares();
@@ -159,6 +160,13 @@ impl Sessions {
             }
         }
         Err(changing())
+    }
+
+    /// Forgets how a share was reached, and its snapshots: it was deleted, and is there again.
+    pub(crate) async fn leave_all(&self, share: &ShareRecord) {
+        if let Some(known) = self.of_account(&share.account).lock().await.live.as_mut() {
+            known.trees.retain(|which, _| which.number != share.id);
+        }
     }
 
     /// Forgets how a share was reached, or a snapshot of it: it was deleted meanwhile, and is there again.

@@ -1,12 +1,14 @@
 //! Subvolumes of btrfs, which snapshots are made of: by its own program, `btrfs` of btrfs-progs.
 
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io::{self, ErrorKind, Read};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use crate::gone;
 
 /// What `statfs` says of btrfs.
 const MAGIC: u64 = 0x9123_683E;
@@ -26,8 +28,8 @@ const SAID_MAX: u64 = 2 << 10;
 pub(crate) enum Failed {
     #[error("there is no program `btrfs` here, which the package btrfs-progs has")]
     NoProgram,
-    #[error("`btrfs` has not ended within {} seconds", PATIENCE.as_secs())]
-    TookTooLong,
+    #[error("`btrfs` has not ended within {0} seconds")]
+    TookTooLong(u64),
     #[error("`btrfs` says: {0}")]
     Refused(String),
 }
@@ -45,12 +47,14 @@ pub(crate) fn is_btrfs(folder: &Path) -> bool {
 
 /// Makes an empty subvolume.
 pub(crate) fn create(folder: &Path) -> Result<(), Failed> {
-    run(&["subvolume", "create"], &[folder])
+    // Who makes a share can do without.
+    run_within(PATIENCE / 10, &["subvolume", "create"], &[folder])
 }
 
 /// Makes a read-only snapshot of the subvolume `of`. It is on the disk when this is done.
 pub(crate) fn snapshot(of: &Path, at: &Path) -> Result<(), Failed> {
-    run(&["subvolume", "snapshot", "-r"], &[of, at])
+    run(&["subvolume", "snapshot", "-r"], &[of, at])?;
+    if is_subvolume(at) { Ok(()) } else { Err(Failed::Refused("nothing, and has made none".to_owned())) }
 }
 
 /// Deletes a subvolume, be it read-only. May take long.
@@ -61,36 +65,20 @@ pub(crate) fn delete(folder: &Path) -> Result<(), Failed> {
         done => return done,
     }
     run(&["property", "set", "-t", "subvol"], &[folder, Path::new("ro"), Path::new("false")])?;
-    remove_all(folder).map_err(|cause| Failed::Refused(cause.to_string()))
-}
-
-/// Removes a folder with all that is in it, also in folders of this user that this user closed.
-pub(crate) fn remove_all(folder: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(folder) {
-        Err(cause) if cause.kind() == ErrorKind::PermissionDenied => {}
-        Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(()),
-        done => return done,
-    }
-    let mut closed = vec![folder.to_owned()];
-    while let Some(folder) = closed.pop() {
-        fs::set_permissions(&folder, Permissions::from_mode(0o700))?;
-        for entry in fs::read_dir(&folder)? {
-            let entry = entry?;
-            if entry.file_type()?.is_dir() {
-                closed.push(entry.path());
-            }
-        }
-    }
-    fs::remove_dir_all(folder)
+    gone::remove_all(folder).map_err(|cause| Failed::Refused(cause.to_string()))
 }
 
 fn run(words: &[&str], operands: &[&Path]) -> Result<(), Failed> {
+    run_within(PATIENCE, words, operands)
+}
+
+fn run_within(patience: Duration, words: &[&str], operands: &[&Path]) -> Result<(), Failed> {
     for program in PROGRAMS {
         let mut command = Command::new(program);
         command.args(words).args(operands).env("LC_ALL", "C");
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         match command.spawn() {
-            Ok(child) => return ended(child),
+            Ok(child) => return ended(child, patience),
             Err(cause) if cause.kind() == ErrorKind::NotFound => {}
             Err(cause) => return Err(Failed::Refused(cause.to_string())),
         }
@@ -98,8 +86,19 @@ fn run(words: &[&str], operands: &[&Path]) -> Result<(), Failed> {
     Err(Failed::NoProgram)
 }
 
-fn ended(mut child: Child) -> Result<(), Failed> {
-    let until = Instant::now() + PATIENCE;
+fn ended(mut child: Child, patience: Duration) -> Result<(), Failed> {
+    let until = Instant::now() + patience;
+    // However much it says, it does not wait for who reads that.
+    let stderr = child.stderr.take();
+    let said = thread::Builder::new().name("multilane-btrfs".to_owned()).spawn(|| {
+        let mut said = Vec::new();
+        if let Some(mut from) = stderr {
+            // Without its words the refusal is one all the same.
+            let _ = from.by_ref().take(SAID_MAX).read_to_end(&mut said);
+            let _ = io::copy(&mut from, &mut io::sink());
+        }
+        said
+    });
     let status: ExitStatus = loop {
         match child.try_wait() {
             Ok(Some(status)) => break status,
@@ -108,7 +107,7 @@ fn ended(mut child: Child) -> Result<(), Failed> {
                 // One that hangs in the kernel ends when that goes on.
                 let _ = child.kill();
                 let _ = thread::Builder::new().name("multilane-btrfs".to_owned()).spawn(move || child.wait());
-                return Err(Failed::TookTooLong);
+                return Err(Failed::TookTooLong(patience.as_secs()));
             }
             Err(cause) => return Err(Failed::Refused(cause.to_string())),
         }
@@ -116,11 +115,7 @@ fn ended(mut child: Child) -> Result<(), Failed> {
     if status.success() {
         return Ok(());
     }
-    let mut said = Vec::new();
-    if let Some(from) = child.stderr.take() {
-        // Without its words the refusal is one all the same.
-        let _ = from.take(SAID_MAX).read_to_end(&mut said);
-    }
+    let said = said.ok().and_then(|said| said.join().ok()).unwrap_or_default();
     let said = String::from_utf8_lossy(&said);
     let said = said.trim().trim_start_matches("ERROR: ").replace('\n', "; ");
     Err(Failed::Refused(if said.is_empty() { status.to_string() } else { said }))

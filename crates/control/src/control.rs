@@ -15,11 +15,12 @@ use server::admin::{
 use tracing::{info, warn};
 
 use crate::catalog::{
-    self, BusyPolling, Catalog, Dialect, NewShare, ShareRecord, Snapshot, Source, StoredSettings, own_folder, sense,
+    self, BusyPolling, Catalog, Dialect, NewShare, ShareRecord, Snapshot, Source, StoredSettings, sense,
 };
 use crate::catalog_changes;
 use crate::catalog_health::CatalogHealth;
 use crate::name::host_label;
+use crate::own_folder;
 use crate::rates::Limits;
 use crate::serve_option::{ServeOption, SettingView, views_of};
 use crate::served_folder::{BeforeTouch, HANGS_AFTER};

@@ -23,6 +23,14 @@ pub(crate) const SHARES: &str = "shares";
 /// Where the snapshots of all of them are, of each in a folder of its name.
 pub(crate) const SNAPSHOTS: &str = ".snapshots";
 
+/// Where that is which is to be taken away, below the others. No share's folder begins with a dot.
+pub(crate) const GONE: &str = ".gone";
+
+/// Where all is that is to be taken away.
+pub(crate) fn gone_in(data: &Path) -> PathBuf {
+    data.join(SHARES).join(GONE)
+}
+
 /// Where all snapshots are.
 pub(crate) fn snapshots_in(data: &Path) -> PathBuf {
     data.join(SHARES).join(SNAPSHOTS)

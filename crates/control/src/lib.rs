@@ -40,6 +40,7 @@ mod error;
 mod feature;
 mod file_service;
 mod folder;
+mod gone;
 mod hosts;
 mod known;
 mod limits;
@@ -50,9 +51,11 @@ mod name;
 mod operations;
 mod operators;
 mod overlap;
+mod own_folder;
 mod problems;
 mod provisioned;
 pub mod provisioning;
+mod random;
 mod rates;
 mod region;
 mod reload;
@@ -67,6 +70,8 @@ mod size;
 mod sku;
 #[cfg(test)]
 mod small_disk;
+mod snapshot_operations;
+mod snapshot_time;
 mod snapshots;
 mod socket;
 mod span;
@@ -77,6 +82,7 @@ mod within;
 pub use advertise::parse_advertised;
 pub use azure::ShareProperties;
 pub use belief::{BeliefChanges, BelievedFor};
+pub use catalog::refused_by_lease;
 pub use catalog::{
     ACCOUNTS_MAX, Account, AccountChanges, Backup, BusyPolling, Catalog, CatalogProblem, Checked, DeletedShare,
     Deletion, Dialect, Existing, Grace, Grant, Grantee, Grants, Group, Holds, Key, Keys, LockAfter, LockFor,
@@ -84,7 +90,6 @@ pub use catalog::{
     ServicePrincipal, Setting, ShareChanges, ShareRecord, Source, StoredSettings, User, UserChanges, check_catalog,
     kept_settings, restore_catalog,
 };
-pub use catalog::{random_number, refused_by_lease};
 pub use catalogs_in::catalogs_in;
 pub use control::{Control, Overrides, first_start};
 pub use counters::ask_for_counters;
@@ -102,11 +107,12 @@ pub use limits::{LimitChanges, ShareLimits};
 pub use loopback::{LoopbackName, is_for_machine};
 pub use managed::Registration;
 pub use name::{AccountName, ShareName, UserName};
-pub use operations::{By, LeaseNamed, OpenedSnapshot, Operations, WithSnapshots};
+pub use operations::{By, Operations};
 pub use operators::{ProvedOperator, folded_name};
 pub use overlap::{Overlap, overlapping};
 pub use provisioned::{Increases, Provision, ProvisionChanges, Provisioned};
 pub use provisioning::ProvisionModel;
+pub use random::random_number;
 pub use region::Region;
 pub use reload::{Reloader, Told, reload};
 pub use role::Role;
@@ -119,7 +125,9 @@ pub use share_lease::{
 };
 pub use size::{parse_bytes, parse_size};
 pub use sku::{AccountKind, AccountPlan, Billing, Sku};
-pub use snapshots::{NoSnapshotTime, ShareSnapshot, SnapshotTime};
+pub use snapshot_operations::{LeaseNamed, SnapshotHold, WithSnapshots};
+pub use snapshot_time::{NoSnapshotTime, SnapshotTime};
+pub use snapshots::ShareSnapshot;
 pub use socket::{AdminSocket, Explain, Facts, LogFilter, Request, Seen, ask, ask_for_all, see};
 pub use store::{Belief, UnixOwner};
 pub use stores::{Folders, look_for_problems};

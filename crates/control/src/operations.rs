@@ -1,58 +1,26 @@
-//! What operators have a running server do, by a command or on the page. Each is logged with who wanted it.
+//! What operators, and clients of the REST interface, have a running server do. Each is logged with who wanted it.
 
-use std::collections::{BTreeMap, HashMap};
-use std::num::NonZeroU32;
+use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use server::admin::{Admin, AuditOrigin, Multichannel, NotedOrigin, OpenView};
-use store::Store;
 use tracing::info;
 
-use crate::catalog::{own_folder, refuse_of_other};
 use crate::count::count_bytes;
 use crate::managed::changed;
 use crate::reload::reload;
-use crate::share_lease::may_change;
-use crate::snapshots::{self, SnapshotsOf};
+use crate::snapshot_operations::WithSnapshots;
 use crate::{
     AccountChanges, AccountName, AzureShare, Catalog, Control, DataFolder, Deletion, Error, FileService, LimitChanges,
-    NewShare, Reason, ShareChanges, ShareName, ShareRecord, ShareSnapshot, SnapshotTime, Source, refused_by_lease,
+    NewShare, Reason, ShareChanges, ShareName, ShareRecord, Source,
 };
 
 /// How long a change waits for programs that hold the catalog: less than who asks for it waits for an answer, so that what is said to have failed is not
 /// done later.
 pub(crate) const CATALOG_WAIT: Duration = Duration::from_secs(4);
-
-/// Snapshots of all shares of an account.
-const SNAPSHOTS_MAX: usize = 1000;
-
-/// What becomes of the snapshots of a share that is deleted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WithSnapshots {
-    /// It is not deleted where it has some.
-    Refused,
-    /// Nor where one of them has a lease.
-    Unleased,
-    /// They go with it.
-    All,
-}
-
-/// By which lease something is done.
-#[derive(Clone, Copy, Debug)]
-pub enum LeaseNamed<'a> {
-    /// By this, or by none.
-    This(Option<&'a str>),
-    /// Whoever has one.
-    Whatever,
-}
-
-/// A snapshot that the server serves at least as long as somebody has this.
-pub struct OpenedSnapshot {
-    _store: Arc<dyn Store>,
-}
 
 /// Who wants something done.
 #[derive(Clone, Copy, Debug)]
@@ -180,138 +148,15 @@ impl Operations {
     ) -> Result<Deletion, Error> {
         let mut catalog = self.catalog()?;
         let found = catalog.share(share).ok().filter(|found| found.account == account.as_str());
-        let has = found.as_ref().and_then(|found| self.snapshots_of(found));
-        let times = has.as_ref().map_or_else(|| Ok(Vec::new()), SnapshotsOf::times)?;
-        let leased =
-            |at: &SnapshotTime| has.as_ref().and_then(|has| has.get(*at).ok()?).is_some_and(|one| one.is_leased());
-        match snapshots {
-            WithSnapshots::Refused if !times.is_empty() => {
-                let what = format!("the share has {} snapshots", times.len());
-                let remedy = "delete them first, or say that they are to be deleted with it";
-                return Err(Error::conflict(what, remedy).because(Reason::HasSnapshots));
-            }
-            WithSnapshots::Unleased if times.iter().any(leased) => {
-                let remedy = "end the lease first, or say that leased snapshots are to be deleted, too";
-                let refused = Error::conflict("a snapshot of the share has a lease", remedy);
-                return Err(refused.because(Reason::SnapshotLeased));
-            }
-            WithSnapshots::Refused | WithSnapshots::Unleased | WithSnapshots::All => {}
-        }
+        // Until it is deleted nobody makes one, and nobody has a lease of one.
+        let _turn = found.map(|found| self.refuse_for_snapshots(&found, snapshots)).transpose()?;
         let deletion = catalog.delete_share_of(account, share, lease)?;
         changed(by, "share deleted", &deletion.share().name);
         self.take_up()?;
-        if !times.is_empty() {
-            own_folder::take_away_soon(self.folder.path().to_owned());
-        }
         Ok(deletion)
     }
 
-    /// Makes a snapshot of a share of an account, with this metadata or that of the share.
-    pub fn take_snapshot(
-        &self,
-        by: By<'_>,
-        account: &AccountName,
-        share: &ShareName,
-        metadata: Option<BTreeMap<String, String>>,
-    ) -> Result<ShareSnapshot, Error> {
-        let catalog = self.catalog()?;
-        let record = catalog.share(share)?;
-        refuse_of_other(&record, account)?;
-        let mut kept = catalog.azure_share(share)?;
-        let (shares, kept_shares) = (catalog.shares()?, catalog.deleted_shares()?);
-        drop(catalog);
-        let of = self.snapshots_of(&record).ok_or_else(|| snapshots::no_snapshots(unsupported(&record)))?;
-        let count =
-            |share: &ShareRecord| self.snapshots_of(share).map_or(Ok(0), |of| of.times().map(|times| times.len()));
-        let all = shares.iter().chain(kept_shares.iter().map(|kept| &kept.share));
-        let of_account = all.filter(|share| share.account == account.as_str());
-        let counted: usize = of_account.map(count).sum::<Result<usize, Error>>()?;
-        if counted >= SNAPSHOTS_MAX {
-            let what = format!("the account has {counted} snapshots of its shares, as many as one may have");
-            return Err(Error::conflict(what, "delete one of them first").because(Reason::TooManySnapshots));
-        }
-        (kept.lease, kept.policies) = (None, Vec::new());
-        metadata.into_iter().for_each(|metadata| kept.metadata = metadata);
-        kept.touch(Timestamp::now());
-        kept.check()?;
-        let quota_gib = record.provisioned.map(|of| of.gib).or(record.source.quota_gib().map(NonZeroU32::get));
-        let snapshot = of.take(kept, quota_gib)?;
-        changed(by, "snapshot made", &format!("{} {}", record.name, snapshot.at));
-        Ok(snapshot)
-    }
-
-    /// When the snapshots of a share were made, the oldest first.
-    pub fn snapshots(&self, share: &ShareRecord) -> Result<Vec<SnapshotTime>, Error> {
-        self.snapshots_of(share).map_or_else(|| Ok(Vec::new()), |of| of.times())
-    }
-
-    /// A snapshot of a share. [`Reason::NoSnapshot`] where there is none of that time.
-    pub fn snapshot(&self, share: &ShareRecord, at: SnapshotTime) -> Result<ShareSnapshot, Error> {
-        let found = self.snapshots_of(share).map_or(Ok(None), |of| of.get(at))?;
-        found.ok_or_else(|| snapshots::missing(at))
-    }
-
-    /// Changes what is kept of a snapshot as `change` does, which is told what it is now and the time. Where it refuses nothing is changed.
-    pub fn change_snapshot<T>(
-        &self,
-        share: &ShareRecord,
-        at: SnapshotTime,
-        change: impl FnOnce(&mut AzureShare, Timestamp) -> Result<T, Error>,
-    ) -> Result<(T, AzureShare), Error> {
-        self.snapshots_of(share).ok_or_else(|| snapshots::missing(at))?.change(at, change)
-    }
-
-    /// Deletes a snapshot of a share for who may, by its lease. What clients have open in it is closed.
-    pub fn delete_snapshot(
-        &self,
-        by: By<'_>,
-        share: &ShareRecord,
-        at: SnapshotTime,
-        lease: LeaseNamed<'_>,
-    ) -> Result<(), Error> {
-        let of = self.snapshots_of(share).ok_or_else(|| snapshots::missing(at))?;
-        of.delete(at, |snapshot| match lease {
-            LeaseNamed::Whatever => Ok(()),
-            LeaseNamed::This(lease) => {
-                may_change(snapshot.kept.lease.as_ref(), lease, Timestamp::now()).map_err(refused_by_lease)
-            }
-        })?;
-        changed(by, "snapshot deleted", &format!("{} {at}", share.name));
-        self.control()?.lock().open_snapshots(share).close(&at.to_string());
-        let taken_up = self.take_up();
-        own_folder::take_away_soon(self.folder.path().to_owned());
-        taken_up
-    }
-
-    /// The same for an operator, by the share's name.
-    pub(crate) fn delete_snapshot_named(&self, share: &ShareName, at: SnapshotTime) -> Result<(), Error> {
-        self.delete_snapshot(By::Command, &self.catalog()?.share(share)?, at, LeaseNamed::Whatever)
-    }
-
-    /// Has the server serve a snapshot to connections of this process, as `SHARE:TIME`, as long as somebody has what this gives, or is connected to it, unless
-    /// it is deleted.
-    pub fn open_snapshot(&self, share: &ShareRecord, at: SnapshotTime) -> Result<OpenedSnapshot, Error> {
-        let of = self.snapshots_of(share).ok_or_else(|| snapshots::missing(at))?;
-        let open = self.control()?.lock().open_snapshots(share);
-        let name = at.to_string();
-        of.get(at)?.ok_or_else(|| snapshots::missing(at))?;
-        let store = match open.get(&name) {
-            Some(store) => store,
-            None => open.add(&name, of.open(at)?),
-        };
-        // Whoever deletes it moves it away first, and may not have found it open.
-        if of.get(at)?.is_none() {
-            open.close(&name);
-            return Err(snapshots::missing(at));
-        }
-        Ok(OpenedSnapshot { _store: store })
-    }
-
-    fn snapshots_of(&self, share: &ShareRecord) -> Option<SnapshotsOf> {
-        SnapshotsOf::of(&share.source, self.folder.path())
-    }
-
-    fn control(&self) -> Result<Arc<Mutex<Control>>, Error> {
+    pub(crate) fn control(&self) -> Result<Arc<Mutex<Control>>, Error> {
         self.control.upgrade().ok_or_else(|| Error::machine("the server ends", "ask it when it has started again"))
     }
 
@@ -399,7 +244,7 @@ impl Operations {
         })
     }
 
-    fn catalog(&self) -> Result<Catalog, Error> {
+    pub(crate) fn catalog(&self) -> Result<Catalog, Error> {
         Catalog::reopen_within(&self.folder, CATALOG_WAIT)
     }
 
@@ -417,16 +262,6 @@ impl By<'_> {
             By::Command | By::Rest => "",
             By::Operator(name) | By::Principal(name) => name,
         }
-    }
-}
-
-/// Why a share has no snapshots that is on nothing that the server made.
-fn unsupported(share: &ShareRecord) -> String {
-    match &share.source {
-        Source::Folder { path, .. } => {
-            format!("the folder {} of the share is one that an operator named", path.display())
-        }
-        Source::Ram { .. } => "the share is on a RAM disk".to_owned(),
     }
 }
 

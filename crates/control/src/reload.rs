@@ -11,8 +11,8 @@ use parking_lot::Mutex;
 use server::admin::Admin;
 use tracing::{error, info};
 
-use crate::catalog::own_folder;
 use crate::catalog_health::CatalogHealth;
+use crate::gone;
 use crate::served_folder::HANGS_AFTER;
 use crate::{Control, Error, Problem};
 
@@ -36,6 +36,9 @@ pub fn reload(control: &Mutex<Control>, admin: &dyn Admin) -> Result<Vec<Problem
     }
     let problems = give(control, admin)?;
     info!(name: "catalog_read", shares_left_out = problems.iter().filter(|one| !one.served).count(), "catalog read again");
+    // A command may have set something aside.
+    let data = control.lock().data();
+    gone::take_away_if_any(data.path());
     Ok(problems)
 }
 
@@ -143,7 +146,7 @@ impl Work {
     fn take_away(&self) {
         let Some(control) = self.control.upgrade() else { return };
         let data = control.lock().data();
-        own_folder::take_away_soon(data.path().to_owned());
+        gone::take_away_soon(data.path().to_owned());
     }
 
     /// `None` where the control is gone.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::folder::snapshots_in;
+use crate::folder::{gone_in, snapshots_in};
 
 /// Where the kernel tells what is mounted where (proc(5)).
 const MOUNTS: &str = "/proc/self/mountinfo";
@@ -27,12 +27,13 @@ pub(crate) fn given_away(folder: &Path, data: &Path) -> Option<String> {
             data.display()
         ));
     }
-    let snapshots = snapshots_in(data);
-    let kept = match () {
-        () if holds(&data.join("opens"), &folder.join("any")) => "what is open in shares",
-        () if holds(&snapshots, &folder.join("any")) || holds(folder, &snapshots.join("any")) => "snapshots of shares",
-        () => return None,
-    };
+    let own = [
+        (data.join("opens"), "what is open in shares"),
+        (snapshots_in(data), "snapshots of shares"),
+        (gone_in(data), "what is taken away"),
+    ];
+    let is_it = |place: &Path| holds(place, &folder.join("any")) || holds(folder, &place.join("any"));
+    let (_, kept) = own.into_iter().find(|(place, _)| is_it(place))?;
     Some(format!("{} is where the server keeps {kept}, in its data folder", folder.display()))
 }
 

@@ -8,7 +8,7 @@ use super::rights::Rights;
 use super::{Evidence, Known, Proven, Way, bearer, sas};
 use crate::failure::{Code, Failure};
 use crate::operations::Operation;
-use crate::query::Query;
+use crate::query::{Query, decoded};
 use crate::target::{Dots, Target};
 
 const RENAMED: &str = "x-ms-file-rename-source";
@@ -48,6 +48,12 @@ pub(crate) fn source(
     let source = Target::parse(&host, url.path(), Dots::of_source(headers))?;
     let query = Query::parse(url.query().unwrap_or_default())?;
     let snapshot = query.snapshot("sharesnapshot")?;
+    // Who means a snapshot and says it otherwise is not given the file as it is now.
+    let behind = decoded(url.query().unwrap_or_default())?.to_lowercase();
+    let is_meant = behind.contains("sharesnapshot") || query.get("snapshot").is_some();
+    if text.as_bytes().contains(&b'#') || snapshot.is_none() && is_meant {
+        return Err(wrong());
+    }
     if snapshot.is_some() && header == RENAMED {
         return Err(Failure::header(header, "one without sharesnapshot: snapshots do not change"));
     }
@@ -229,6 +235,11 @@ mod tests {
         for wrong in ["http://h/work/docs/old?sharesnapshot=", &format!("{named}&sharesnapshot={TIME}")] {
             assert_eq!(copied(wrong), Err(Code::InvalidQueryParameterValue), "{wrong}");
         }
+        for wrong in ["#?sharesnapshot=", "?snapshot=", "?a=b;sharesnapshot=", "?sharesnapshot%3D"] {
+            let url = format!("http://h/work/docs/old{wrong}{TIME}");
+            assert_eq!(copied(&url), Err(Code::InvalidHeaderValue), "{url}");
+        }
+        assert_eq!(copied("http://h/work/docs/sharesnapshot%23"), Ok(None), "a file may be called so");
         for operation in [Operation::RenameFile, Operation::RenameDirectory] {
             assert_eq!(of(operation, RENAMED, &named), Err(Code::InvalidHeaderValue));
         }

@@ -1,6 +1,8 @@
 //! Snapshots of shares: made where a share is put with `$expand=snapshots`, and named by the header `x-ms-snapshot`.
 
-use control::{AccountName, By, LeaseNamed, ShareName, ShareRecord, ShareSnapshot, SnapshotTime, WithSnapshots};
+use control::{
+    AccountName, By, LeaseNamed, NoSnapshotTime, ShareName, ShareRecord, ShareSnapshot, SnapshotTime, WithSnapshots,
+};
 use hyper::StatusCode;
 use hyper::header::HeaderMap;
 use serde_json::Value;
@@ -10,7 +12,7 @@ use super::call::{Call, OfShare};
 use super::shares::told_as;
 use super::{Ask, Failure, Management};
 use crate::answer::{Answer, empty};
-use crate::operations::{all_snapshots, of_snapshot};
+use crate::operations::of_snapshot;
 use crate::query::Query;
 
 const HEADER: &str = "x-ms-snapshot";
@@ -19,14 +21,26 @@ const HEADER: &str = "x-ms-snapshot";
 /// to its share.
 pub(super) fn named(call: &Call, headers: &HeaderMap, query: &Query) -> Result<Option<SnapshotTime>, Failure> {
     let refused = |message: &str| Failure::bad("InvalidRequestParameter", message);
-    if query.get("sharesnapshot").is_some() {
-        return Err(refused("A snapshot is named by the header x-ms-snapshot."));
+    // Who means something else than the share and says it otherwise does not have it done to the share.
+    if ["sharesnapshot", "snapshot", HEADER, "include", "expand"].iter().any(|name| query.get(name).is_some()) {
+        return Err(refused("A snapshot is named by the header x-ms-snapshot; parameters are $include and $expand."));
+    }
+    if ["$include", "$expand"].iter().any(|name| query.count(name) > 1) {
+        return Err(refused("$include, or $expand, is given twice."));
+    }
+    let expanded = query.get("$expand").unwrap_or_default().to_ascii_lowercase();
+    let can_be = match call {
+        Call::GetShare(_) => ["", "stats"],
+        Call::PutShare(_) => ["", "snapshots"],
+        _ => ["", ""],
+    };
+    if !can_be.contains(&expanded.trim()) {
+        return Err(refused("$expand is stats where a share is told, and snapshots where a snapshot is made."));
     }
     let mut given = headers.get_all(HEADER).iter();
     let Some(text) = given.next() else { return Ok(None) };
     let time = text.to_str().ok().and_then(|text| text.parse().ok()).filter(|_| given.next().is_none());
-    let wrong = "x-ms-snapshot is not the time of one snapshot, written as 2026-11-30T20:14:15.1234567Z.";
-    let time = time.ok_or_else(|| refused(wrong))?;
+    let time = time.ok_or_else(|| refused(&format!("{HEADER} is not one snapshot's time: {NoSnapshotTime}.")))?;
     match call {
         Call::GetShare(_) | Call::DeleteShare(_) | Call::LeaseShare(_) => Ok(Some(time)),
         _ => Err(refused("This cannot be done with a snapshot.")),
@@ -59,7 +73,7 @@ pub(super) async fn all(
     share: &ShareRecord,
 ) -> Result<Vec<Value>, Failure> {
     let of = share.clone();
-    let snapshots = management.changed(move |operations| all_snapshots(operations, &of)).await?;
+    let snapshots = management.changed(move |operations| operations.snapshots(&of)).await?;
     Ok(snapshots.iter().map(|snapshot| told(management, account, share.clone(), snapshot)).collect())
 }
 
@@ -119,7 +133,20 @@ mod tests {
         for times in [&[""][..], &["now"], &[TIME, TIME]] {
             assert_eq!(asked(Call::DeleteShare(share()), times, ""), wrong, "{times:?}");
         }
-        assert_eq!(asked(Call::DeleteShare(share()), &[], &format!("sharesnapshot={TIME}")), wrong);
+        for query in
+            ["sharesnapshot", "snapshot", "x-ms-snapshot", "X-MS-Snapshot"].map(|name| format!("{name}={TIME}"))
+        {
+            assert_eq!(asked(Call::DeleteShare(share()), &[], &query), wrong, "{query}");
+        }
+        for query in ["include=none", "$include=none&$include=snapshots", "$expand=snapshots", "expand=snapshots"] {
+            assert_eq!(asked(Call::DeleteShare(share()), &[], query), wrong, "{query}");
+        }
+        for query in ["$expand=stats&$expand=snapshots", "$expand=stats,snapshots", "$expand=snapshot"] {
+            assert_eq!(asked(Call::PutShare(share()), &[], query), wrong, "{query}");
+        }
+        assert_eq!(asked(Call::PatchShare(share()), &[], "$expand=snapshots"), wrong);
+        assert_eq!(asked(Call::PutShare(share()), &[], "$expand=Snapshots"), Ok(None));
+        assert_eq!(asked(Call::GetShare(share()), &[], "$expand=stats"), Ok(None));
     }
 
     #[test]

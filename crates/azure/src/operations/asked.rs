@@ -55,6 +55,9 @@ impl Asked {
         let operation = Operation::of(&parts.method, target, query, &parts.headers)?;
         by.allows(operation, &parts.headers)?;
         let snapshot = query.snapshot("sharesnapshot")?;
+        if parts.headers.contains_key("x-ms-snapshot") {
+            return Err(Failure::header("x-ms-snapshot", "none: a snapshot is named by sharesnapshot in the query"));
+        }
         if snapshot.is_some() && !operation.is_of_snapshots() {
             let message = "The specified operation is not supported on a share snapshot.";
             return Err(Failure::new(Code::ShareSnapshotOperationNotSupported, message));

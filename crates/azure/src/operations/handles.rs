@@ -60,7 +60,7 @@ fn opens(service: &Service, ask: &Ask, place: &Place, most: usize) -> Result<(Ve
     let wanted = |open: &OpenView| {
         open.id >= from
             && ask.snapshot.is_none()
-            && open.share == place.name
+            && open.share == place.share_name
             && is_meant(&open.path, &place.path, ask.is_true("x-ms-recursive"))
     };
     // This interface's own opens are no client's.

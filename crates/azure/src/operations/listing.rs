@@ -172,7 +172,7 @@ pub(super) async fn list(service: &Service, ask: &Ask) -> Result<Answer, Failure
         "EnumerationResults",
         &Listing {
             endpoint: format!("{}/", ask.endpoint),
-            share: &place.name,
+            share: &place.share_name,
             snapshot: ask.snapshot.map(|at| at.to_string()),
             path: path.text,
             is_path_encoded: path.is_encoded,
@@ -190,7 +190,7 @@ pub(super) async fn list(service: &Service, ask: &Ask) -> Result<Answer, Failure
 
 impl Files {
     /// Waits for a turn: no more listings are made at a time than there are turns for.
-    pub(super) async fn turn_to_list(&self) -> Result<Making, Failure> {
+    async fn turn_to_list(&self) -> Result<Making, Failure> {
         let busy =
             || Failure::new(Code::OperationTimedOut, "The server lists as many directories as it may; try again.");
         let turn = timeout(TURN_WITHIN, Arc::clone(&self.listings).acquire_owned()).await;

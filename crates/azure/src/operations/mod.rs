@@ -1,6 +1,7 @@
 //! What is done: the operations of the service ("File service REST API").
 
 mod asked;
+mod changed_ranges;
 mod checksum;
 mod copy;
 mod delegation;
@@ -42,7 +43,6 @@ pub(crate) use self::asked::{Asked, Proof};
 pub(crate) use self::file::PUT_MAX;
 pub(crate) use self::operation::Operation;
 pub(crate) use self::read::{Said, read_body, read_head};
-pub(crate) use self::service::all_snapshots;
 pub(crate) use self::service_properties::rules;
 pub(crate) use self::share::new_name as new_share_name;
 pub(crate) use self::share_acl::parsed as policies;
@@ -73,6 +73,8 @@ pub(crate) struct Files {
     room: Arc<Semaphore>,
     /// Turns for listings of directories.
     listings: Arc<Semaphore>,
+    /// Turns for comparing a file with what it was.
+    comparisons: Semaphore,
 }
 
 impl Default for Files {
@@ -82,6 +84,7 @@ impl Default for Files {
             permissions: permission::Permissions::default(),
             room: Arc::new(Semaphore::new(ROOM_BYTES)),
             listings: Arc::new(Semaphore::new(listing::AT_ONCE)),
+            comparisons: Semaphore::new(changed_ranges::AT_ONCE),
         }
     }
 }

@@ -22,7 +22,7 @@ pub(super) struct Place {
     pub(super) tree: Tree,
     /// The number of the share, and its name.
     pub(super) share: i64,
-    pub(super) name: String,
+    pub(super) share_name: String,
     /// As SMB has it.
     pub(super) path: String,
 }
@@ -62,7 +62,7 @@ impl Service {
             // The session may be of a key that took the place of the one that signed this.
             ask.prove_again(self)?;
         }
-        Ok(Place { tree, share: share.id, name: share.name.clone(), path: place.path() })
+        Ok(Place { tree, share: share.id, share_name: share.name.clone(), path: place.path() })
     }
 }
 
@@ -71,7 +71,7 @@ impl Place {
     pub(super) fn beside(&self) -> Result<Place, Failure> {
         let name = format!("~{}.tmp", new_id()?);
         let path = self.path.rsplit_once('\\').map_or(name.clone(), |(directory, _)| format!("{directory}\\{name}"));
-        Ok(Place { tree: self.tree.clone(), share: self.share, name: self.name.clone(), path })
+        Ok(Place { tree: self.tree.clone(), share: self.share, share_name: self.share_name.clone(), path })
     }
 
     /// Opens it.

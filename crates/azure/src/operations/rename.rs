@@ -27,7 +27,7 @@ pub(super) async fn rename(service: &Service, ask: &Ask) -> Result<Answer, Failu
     let source = Place {
         tree: to.tree.marked(from.origin.context()),
         share: to.share,
-        name: to.name.clone(),
+        share_name: to.share_name.clone(),
         path: from.target.path(),
     };
     let properties = SmbProperties::asked(service, ask, to.share, None)?;

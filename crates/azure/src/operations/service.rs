@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use control::{AccountKind, AzureShare, Operations, Reason, ShareProperties, ShareRecord, ShareSnapshot};
+use control::{AccountKind, AzureShare, ShareProperties, ShareRecord};
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -129,7 +129,7 @@ pub(super) async fn list_shares(service: &Service, ask: &Ask) -> Result<Answer, 
         let kept = service.catalog.azure_share(&share);
         if include.snapshots {
             let of = share.clone();
-            for snapshot in service.in_catalog(move |operations| all_snapshots(operations, &of)).await? {
+            for snapshot in service.in_catalog(move |operations| operations.snapshots(&of)).await? {
                 let mut told = told(&of_snapshot(share.clone(), &snapshot), &snapshot.kept, kind, &include);
                 told.snapshot = Some(snapshot.at.to_string());
                 shares.push((format!("{}?{}", share.name, snapshot.at), told));
@@ -163,18 +163,6 @@ pub(super) async fn list_shares(service: &Service, ask: &Ask) -> Result<Answer, 
             next_marker,
         },
     )
-}
-
-/// The snapshots of a share. One that is deleted in this moment is none of them.
-pub(crate) fn all_snapshots(
-    operations: &Operations,
-    share: &ShareRecord,
-) -> Result<Vec<ShareSnapshot>, control::Error> {
-    let read = |at| match operations.snapshot(share, at) {
-        Err(error) if error.reason() == Reason::NoSnapshot => None,
-        read => Some(read),
-    };
-    operations.snapshots(share)?.into_iter().filter_map(read).collect()
 }
 
 fn told(share: &ShareRecord, kept: &AzureShare, kind: AccountKind, include: &Include) -> Share {

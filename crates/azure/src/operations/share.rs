@@ -125,7 +125,6 @@ pub(super) async fn delete(service: &Service, ask: &Ask) -> Result<Answer, Failu
         .await?;
     let mut answer = empty(StatusCode::ACCEPTED);
     used.into_iter().for_each(|used| set(&mut answer, "x-ms-file-share-usage-bytes", &used.to_string()));
-    set(&mut answer, "x-ms-file-share-snapshot-usage-bytes", "0");
     Ok(answer)
 }
 
@@ -140,7 +139,7 @@ pub(super) async fn undelete(service: &Service, ask: &Ask) -> Result<Answer, Fai
     let share = service
         .in_catalog(move |operations| operations.undelete_share(By::Rest, &account, &deleted, Some(&version), &share))
         .await?;
-    service.sessions.leave(&share, None).await;
+    service.sessions.leave_all(&share).await;
     let mut answer = empty(StatusCode::CREATED);
     set_version(&mut answer, &service.catalog.azure_share(&share));
     set_quota(&mut answer, &share);

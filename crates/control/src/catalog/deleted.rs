@@ -3,12 +3,13 @@
 use std::path::Path;
 
 use jiff::{SignedDuration, Timestamp};
-use rusqlite::{Transaction, params};
+use rusqlite::{Connection, Transaction, params};
 
 use super::accounts::Account;
-use super::own_folder::{empty_gone, is_own, set_aside, set_aside_snapshots};
 use super::shares::{one, refuse_taken, room_for_share};
 use super::{Catalog, ShareRecord, Source, accounts, kept, provisions, share_rows};
+use crate::gone::{empty_gone, set_aside, set_aside_snapshots};
+use crate::own_folder::is_own;
 use crate::share_lease::may_change;
 use crate::{AccountName, Error, Reason, ShareName};
 
@@ -101,7 +102,7 @@ impl Catalog {
         check: impl FnOnce((&Transaction<'_>, &ShareRecord)) -> Result<(), Error>,
     ) -> Result<Deletion, Error> {
         let data = self.folder.clone();
-        self.write(|transaction| {
+        let deletion = self.write(|transaction| {
             let share = one(transaction, name)?;
             check((transaction, &share))?;
             let account = accounts::find(transaction, &share.account)?;
@@ -113,7 +114,6 @@ impl Catalog {
             let kept_for = account.retention_days.filter(|_| folder.is_some());
             if kept_for.is_none() && folder != Some(true) {
                 transaction.execute("DELETE FROM share WHERE id = ?1", [share.id])?;
-                forget_snapshots(transaction, &share, &data)?;
                 return Ok(if folder.is_some() { Deletion::FilesStay(share) } else { Deletion::FilesGo(share) });
             }
             // Until its folder is out of the way it stays known.
@@ -130,7 +130,11 @@ impl Catalog {
                 return Ok(Deletion::FilesGo(share));
             }
             Ok(Deletion::Kept(DeletedShare { share, deleted: now, kept_until }))
-        })
+        })?;
+        if let Deletion::FilesStay(share) = &deletion {
+            forget_snapshots(&self.connection, share, &data)?;
+        }
+        Ok(deletion)
     }
 
     /// The shares that are deleted and kept, by name, of each name those first that were deleted last.
@@ -185,7 +189,7 @@ impl Catalog {
     /// Forgets the shares whose time is over at `now`; gives them. The folders that were made for them are set aside, to be taken away: nobody serves them.
     pub(crate) fn sweep_deleted(&mut self, now: Timestamp) -> Result<Vec<ShareRecord>, Error> {
         let data = self.folder.clone();
-        let due = |connection: &rusqlite::Connection| -> Result<Vec<ShareRecord>, Error> {
+        let due = |connection: &Connection| -> Result<Vec<ShareRecord>, Error> {
             let all = share_rows::deleted(connection)?.into_iter();
             Ok(all.filter(|deleted| deleted.kept_until <= now).map(|deleted| deleted.share).collect())
         };
@@ -235,10 +239,10 @@ fn found(
 }
 
 /// Has the snapshots of a share that is gone go, too, where no other share is on its folder, be that deleted and kept.
-fn forget_snapshots(transaction: &Transaction<'_>, share: &ShareRecord, data: &Path) -> Result<(), Error> {
+fn forget_snapshots(connection: &Connection, share: &ShareRecord, data: &Path) -> Result<(), Error> {
     let Source::Folder { path, .. } = &share.source else { return Ok(()) };
-    let kept = share_rows::deleted(transaction)?.into_iter().map(|deleted| deleted.share);
-    if share_rows::all(transaction)?.into_iter().chain(kept).any(|other| other.source.is_at(path)) {
+    let kept = share_rows::deleted(connection)?.into_iter().map(|deleted| deleted.share);
+    if share_rows::all(connection)?.into_iter().chain(kept).any(|other| other.source.is_at(path)) {
         return Ok(());
     }
     set_aside_snapshots(path, data)

@@ -173,7 +173,7 @@ fn a_kept_share_is_gone_when_its_time_is_over_or_it_is_purged() {
 }
 
 fn empty(folder: &DataFolder) {
-    own_folder::empty_gone(folder.path()).unwrap();
+    crate::gone::empty_gone(folder.path()).unwrap();
 }
 
 #[test]

@@ -86,6 +86,6 @@ impl Catalog {
 /// A new key: 64 bytes of the kernel's chance in base64.
 fn new_key() -> Result<String, Error> {
     let mut bytes = [0; KEY_BYTES];
-    super::random::fill_random(&mut bytes)?;
+    crate::random::fill_random(&mut bytes)?;
     Ok(BASE64_STANDARD.encode(bytes))
 }

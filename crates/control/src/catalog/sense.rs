@@ -10,10 +10,8 @@ use secure::PasswordHash;
 use super::keys::{self, Keys};
 use super::shares::check_comment;
 use super::{Account, Group, Operator, ServicePrincipal, ShareRecord, Source, User};
-use super::{
-    accounts, data_place, groups, operators, own_folder, principals, service_principals, settings, share_rows, users,
-};
-use crate::{AccountName, Error, ShareName, UserName};
+use super::{accounts, data_place, groups, operators, principals, service_principals, settings, share_rows, users};
+use crate::{AccountName, Error, ShareName, UserName, own_folder};
 
 /// The first relative id that is given (MS-DTYP 2.4.2.4: those below 1000 are well known).
 const RELATIVE_ID_MIN: u32 = 1000;

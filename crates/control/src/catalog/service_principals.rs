@@ -5,9 +5,9 @@ use std::num::NonZeroU32;
 use rusqlite::{Connection, OptionalExtension, params};
 use secure::{PasswordHash, Token};
 
-use super::random::fill_random;
 use super::wrong::wrong_in;
 use super::{Catalog, room_for_one};
+use crate::random::fill_random;
 use crate::{Error, Role, UserName};
 
 /// Service principals of one server.

@@ -9,9 +9,9 @@ use server::admin::{AuditClasses, HostsAllowed, ShareRight};
 use store::{Belief, UnixOwner};
 
 use super::deleted::{refuse_of_other, refused_by_lease};
-use super::own_folder::OwnFolder;
 use super::share_rows::{all, find, insert, update};
 use super::{Catalog, Changes, Grantee, Source, account_or_first, accounts, kept, provisions, share_rights, sources};
+use crate::own_folder::OwnFolder;
 use crate::share_lease::may_use;
 use crate::{
     AccountName, AzureShare, BeliefChanges, Error, LimitChanges, Provision, ProvisionChanges, Provisioned, Reason,

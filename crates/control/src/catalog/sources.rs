@@ -6,9 +6,9 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::own_folder;
 use crate::audit_place::audit_log_in;
 use crate::look::Look;
+use crate::own_folder;
 use crate::served_folder::{self, HANGS_AFTER};
 use crate::within::given_away;
 use crate::{DataFolder, Error};
@@ -32,7 +32,6 @@ pub enum Source {
 
 impl Source {
     /// Its folder. A RAM disk has none.
-    #[cfg(test)]
     pub(crate) fn folder(&self) -> Option<&Path> {
         match self {
             Source::Folder { path, .. } => Some(path),

@@ -243,6 +243,9 @@ impl Desk {
             Request::UnlockUser { relative_id } => {
                 reply(stream, Ok(self.operations.unlock_user(By::Command, *relative_id)))
             }
+            Request::TakeSnapshot { share } => {
+                reply(stream, share.parse().and_then(|share| self.operations.take_snapshot_named(&share)))
+            }
             Request::DeleteSnapshot { share, time } => reply(stream, self.delete_snapshot(share, time)),
             Request::CloseSession { id } => reply(stream, self.operations.close_session(By::Command, *id)),
             Request::CloseOpen { id } => reply(stream, self.operations.close_open(By::Command, *id)),
@@ -251,7 +254,7 @@ impl Desk {
 
     fn delete_snapshot(&self, share: &str, time: &str) -> Result<(), Error> {
         let wrong =
-            |cause: NoSnapshotTime| Error::argument(format!("{time:?} is no snapshot's time: {cause}"), "give it so");
+            |cause: NoSnapshotTime| Error::argument(format!("{time:?} is no snapshot's time"), cause.to_string());
         self.operations.delete_snapshot_named(&share.parse()?, time.parse().map_err(wrong)?)
     }
 

@@ -61,6 +61,11 @@ pub enum Request {
         /// The last number of its SID.
         relative_id: u32,
     },
+    /// Make a snapshot of a share. Answered with its time.
+    TakeSnapshot {
+        /// The share.
+        share: String,
+    },
     /// Delete a snapshot of a share, whoever has a lease of it. Answered with nothing.
     DeleteSnapshot {
         /// The share.

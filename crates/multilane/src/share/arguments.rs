@@ -84,7 +84,12 @@ pub(crate) enum ShareCommand {
         #[arg(long)]
         force: bool,
     },
-    /// List the snapshots of a share, which clients of the REST interface make
+    /// Make a snapshot of a share that is on btrfs: all its files as they are now, for clients of the REST interface to read. The server has to run
+    Snapshot {
+        /// The share
+        name: ShareName,
+    },
+    /// List the snapshots of a share
     Snapshots {
         /// The share
         name: ShareName,

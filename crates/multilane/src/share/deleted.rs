@@ -1,6 +1,8 @@
 //! Shares that were deleted: what commands say of them.
 
-use control::{Catalog, DataFolder, DeletedShare, Deletion, Error, LeaseState, ShareName, Source, lease_state};
+use control::{
+    Catalog, DataFolder, DeletedShare, Deletion, Error, LeaseState, ShareName, ShareSnapshot, Source, lease_state,
+};
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -109,8 +111,18 @@ pub(super) fn agree(catalog: &Catalog, folder: &DataFolder, name: &ShareName) ->
             "have it released or broken, or go on with --force",
         ));
     }
+    let all = catalog.snapshots(name)?;
+    if all.iter().any(ShareSnapshot::is_leased) {
+        return Err(Error::conflict(
+            format!(
+                "a client of Azure Files has a lease of a snapshot of the share {:?}, so that nobody deletes it",
+                share.name
+            ),
+            "have it released or broken, or go on with --force",
+        ));
+    }
     let is_kept = catalog.account(&share.account.parse()?)?.retention_days.is_some();
-    let snapshots = match catalog.snapshots(name)?.len() {
+    let snapshots = match all.len() {
         0 => None,
         1 => Some("a snapshot".to_owned()),
         more => Some(format!("{more} snapshots")),

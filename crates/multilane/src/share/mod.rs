@@ -58,6 +58,9 @@ pub(crate) fn run(path: &Path, command: &ShareCommand, output: Output) -> Result
             let changes = changes(update)?;
             if (changes.name.is_some() || changes.path.is_some()) && !update.force {
                 agree_to_close(&folder, &catalog.share(&update.name)?.name)?;
+                if changes.path.is_some() {
+                    snapshots::refuse_to_leave(&catalog, &update.name)?;
+                }
             }
             let before = catalog.share(&update.name)?.provisioned;
             let share = catalog.update_share(&update.name, &changes)?;
@@ -88,6 +91,12 @@ pub(crate) fn run(path: &Path, command: &ShareCommand, output: Output) -> Result
             let again = again::commands(deletion.share(), &rights, &folder);
             output.print(&deleted::Gone::of(&deletion, again), |gone| deleted::text(&deletion, gone))?;
             deleted::take_away(&folder, &mut catalog)
+        }
+        ShareCommand::Snapshot { name } => {
+            let request = Request::TakeSnapshot { share: name.to_string() };
+            let not_running = || Error::conflict("no server runs that could make the snapshot", "start it first");
+            let time: String = ask(&folder, &request)?.ok_or_else(not_running)?;
+            output.print(&snapshots::Made { time }, |made| format!("made the snapshot {}\n", made.time))
         }
         ShareCommand::Snapshots { name } => {
             output.print(&snapshots::shown(catalog.snapshots(name)?), |shown| snapshots::table(shown))
@@ -240,7 +249,9 @@ fn agree_to_close(folder: &DataFolder, share: &str) -> Result<(), Error> {
         let what = format!("what clients have open on share {share} cannot be seen: {}", cause.what());
         Error::machine(what, format!("{}, or go on with --force", cause.remedy()))
     })?;
-    let count = open.iter().flatten().filter(|file| file.share == share).count();
+    // What is open in a snapshot is told as of `SHARE:TIME`.
+    let is_of = |file: &&OpenFile| file.share.split(':').next() == Some(share);
+    let count = open.iter().flatten().filter(is_of).count();
     let what = match count {
         0 => return Ok(()),
         1 => "1 file".to_owned(),

@@ -1,11 +1,16 @@
 //! Snapshots of a share: what commands say of them.
 
-use control::{Catalog, Error, LeaseState, ShareName, ShareSnapshot, SnapshotTime, lease_state};
-use jiff::Timestamp;
+use control::{Catalog, Error, ShareName, ShareSnapshot, SnapshotTime};
 use serde::Serialize;
 
 use crate::question;
 use crate::table::Table;
+
+/// A snapshot that was made just now, as `--json` prints it.
+#[derive(Serialize)]
+pub(super) struct Made {
+    pub(super) time: String,
+}
 
 /// A snapshot, as `--json` prints it.
 #[derive(Serialize)]
@@ -19,7 +24,7 @@ pub(super) struct Shown {
 pub(super) fn shown(snapshots: Vec<ShareSnapshot>) -> Vec<Shown> {
     let shown = |snapshot: ShareSnapshot| Shown {
         time: snapshot.at.to_string(),
-        leased: is_leased(&snapshot),
+        leased: snapshot.is_leased(),
         metadata: snapshot.kept.metadata,
     };
     snapshots.into_iter().map(shown).collect()
@@ -35,15 +40,25 @@ pub(super) fn table(snapshots: &[Shown]) -> String {
 
 /// Asks whether to go on.
 pub(super) fn agree(catalog: &Catalog, share: &ShareName, time: SnapshotTime) -> Result<(), Error> {
-    if catalog.snapshots(share)?.iter().any(|snapshot| snapshot.at == time && is_leased(snapshot)) {
+    if catalog.snapshots(share)?.iter().any(|snapshot| snapshot.at == time && snapshot.is_leased()) {
         return Err(Error::conflict(
             format!("a client of Azure Files has a lease of the snapshot {time}, so that nobody deletes it"),
             "have it released or broken, or go on with --force",
         ));
     }
-    question::agree(&format!("Delete the snapshot of {time} of share {share}?"), share.as_str())
+    let time = time.to_string();
+    question::agree(&format!("Delete the snapshot {time} of share {share}?"), &time)
 }
 
-fn is_leased(snapshot: &ShareSnapshot) -> bool {
-    matches!(lease_state(snapshot.kept.lease.as_ref(), Timestamp::now()), LeaseState::Leased | LeaseState::Breaking)
+/// Refuses to give a share another folder where it has snapshots, which stay with the one that it has.
+pub(super) fn refuse_to_leave(catalog: &Catalog, share: &ShareName) -> Result<(), Error> {
+    let what = match catalog.snapshots(share)?.len() {
+        0 => return Ok(()),
+        1 => "a snapshot".to_owned(),
+        count => format!("{count} snapshots"),
+    };
+    Err(Error::conflict(
+        format!("the share {:?} has {what}, which would no longer be its own on another folder", share.as_str()),
+        "delete them first, or go on with --force: they stay, and take room, until the share is on its folder again",
+    ))
 }

@@ -10,12 +10,11 @@ use wire::status::Status;
 use crate::command::context::{Context, Outcome, Reply};
 use crate::state::refusal::Refusal;
 use crate::state::session::Session;
+use crate::state::snapshots::SEPARATOR;
 use crate::state::tree::{READ_ONLY_ACCESS, ShareFiles, Tree};
 
 /// Characters of a share's name that the log shows.
 const LOGGED_CHARS_MAX: usize = 80;
-/// What stands between the name of a share and that of a snapshot of it. No share has it in its name.
-const SNAPSHOT: char = ':';
 
 pub(crate) fn handle(context: &Context, request: TreeConnectRequest<'_>) -> Outcome {
     let session = context.session()?;
@@ -42,7 +41,7 @@ fn connect(context: &Context, name: &str) -> Result<Option<Reply>, Refusal> {
     let (session, server) = (context.session()?, context.server());
     let configuration = server.configuration.load_full();
     // No share has such a name, and who asks from elsewhere is told that.
-    let (name, snapshot) = match name.split_once(SNAPSHOT) {
+    let (name, snapshot) = match name.split_once(SEPARATOR) {
         Some((name, snapshot)) if context.connection.is_inside() => (name, Some(snapshot)),
         Some(_) | None => (name, None),
     };
@@ -171,7 +170,7 @@ mod tests {
             then.create(&SharePath::parse("file").unwrap(), file).unwrap();
             let configuration = server.configuration.load_full();
             let snapshots = &configuration.shares[0].snapshots;
-            drop(snapshots.add("then", Arc::new(then)));
+            let _open = snapshots.add("then", Arc::new(then));
             let mut outside = Peer::sign_in(&server).await;
             assert_eq!(outside.connect("ram:then").await, Status::BAD_NETWORK_NAME);
             let mut inside = Peer::sign_in_as(&server, Terms { is_inside: true, ..Terms::default() }).await;
@@ -185,15 +184,12 @@ mod tests {
             }
             let made = inside.create("other", |request| request.options = CreateOptions::NON_DIRECTORY_FILE).await;
             assert_eq!(made.status(), Status::ACCESS_DENIED);
-            // It stays so when the share becomes another.
-            let replace = |read_only: bool| {
-                let shares = configuration.shares.iter().map(|share| Share { read_only, ..share.clone() }).collect();
-                server.replace(Configuration { shares, ..Configuration::clone(&configuration) });
-            };
-            replace(false);
+            // It stays so when settings are taken up.
+            let replace = || server.replace(Configuration::clone(&configuration));
+            replace();
             assert_eq!(opened(&mut inside, "file", WRITE_DATA).await, Status::ACCESS_DENIED);
             snapshots.close("then");
-            replace(false);
+            replace();
             assert_eq!(opened(&mut inside, "file", FILE_GENERIC_READ).await, Status::NETWORK_NAME_DELETED);
         };
         LocalSet::new().run_until(body).await;

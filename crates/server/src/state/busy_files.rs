@@ -83,7 +83,7 @@ impl BusyFiles {
         for (open, moved, each) in self.shards.iter().flat_map(|shard| shard.within(now, within)) {
             let Some(open) = open.upgrade() else { continue };
             let Ok(file) = open.file() else { continue };
-            let (share, path) = (open.tree.share.to_string(), file.name());
+            let (share, path) = (open.tree.place.to_string(), file.name());
             let view = used.entry((share.clone(), path.clone())).or_insert_with(|| FileView {
                 share,
                 path,

@@ -21,7 +21,7 @@ pub use crate::state::share_limit::{
     AccountLimit, Delayed, LimitOf, LimitUse, OpenLimits, ShareLimit, ShareRates, UsedUp,
 };
 pub use crate::state::share_rights::{ShareRight, ShareRights, UnknownRight};
-pub use crate::state::snapshots::OpenSnapshots;
+pub use crate::state::snapshots::{OpenSnapshots, snapshot_share};
 
 /// Everything the server serves at one moment. A whole snapshot, replaced at once.
 #[derive(Clone, Debug)]

@@ -163,7 +163,7 @@ fn tell_open(open: &Open) -> OpenFile {
                 true => file.file.locks_of(&file.stream_name(), open.id, LOCKS_TOLD_MAX).len(),
                 false => 0,
             };
-            (format!("{}\\{}", open.tree.share, file.name()), locks)
+            (format!("{}\\{}", open.tree.place, file.name()), locks)
         }
         Target::Pipe(pipe) => (format!("\\PIPE\\{}", pipe.name), 0),
     };

@@ -1,60 +1,51 @@
 //! Snapshots of a share that are open: its files as they were. Connections of this process alone reach one, as a share `SHARE:NAME`, which no share is
 //! called; nothing can be changed there. Rights, limits and what is audited are those of the share.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use store::Store;
 
-/// Snapshots that nobody uses and that stay open, for who comes next.
-const UNUSED_MAX: usize = 16;
+/// What stands between the name of a share and that of a snapshot of it. No share has it in its name.
+pub(crate) const SEPARATOR: char = ':';
 
-/// The open snapshots of a share by their names, those last that were opened last.
+/// What connections of this process connect to for a snapshot of a share.
+pub fn snapshot_share(share: &str, snapshot: &str) -> String {
+    format!("{share}{SEPARATOR}{snapshot}")
+}
+
+/// The open snapshots of a share by their names. Each is open as long as somebody has its files.
 #[derive(Default)]
 pub struct OpenSnapshots(Mutex<Vec<Named>>);
 
 /// A snapshot with its name.
-type Named = (Box<str>, Arc<dyn Store>);
+type Named = (Box<str>, Weak<dyn Store>);
 
 impl OpenSnapshots {
     /// The files of one, where it is open.
     pub fn get(&self, name: &str) -> Option<Arc<dyn Store>> {
         let open = self.0.lock();
-        open.iter().find(|(known, _)| **known == *name).map(|(_, store)| Arc::clone(store))
+        open.iter().find(|(known, _)| **known == *name).and_then(|(_, store)| store.upgrade())
     }
 
-    /// Has one be open; where it is already it stays as it is. Gives its files. Of those that nobody uses the oldest are closed.
+    /// Has one be open; where it is already it stays as it is. Gives its files.
     pub fn add(&self, name: &str, store: Arc<dyn Store>) -> Arc<dyn Store> {
         let mut open = self.0.lock();
-        if let Some((_, store)) = open.iter().find(|(known, _)| **known == *name) {
-            return Arc::clone(store);
+        open.retain(|(_, store)| store.strong_count() > 0);
+        let known = open.iter().find(|(known, _)| **known == *name).and_then(|(_, store)| store.upgrade());
+        match known {
+            Some(known) => known,
+            None => {
+                open.push((name.into(), Arc::downgrade(&store)));
+                store
+            }
         }
-        open.push((name.into(), Arc::clone(&store)));
-        let mut too_many = open.iter().filter(is_unused).count().saturating_sub(UNUSED_MAX);
-        let mut closed = Vec::new();
-        while too_many > 0
-            && let Some(at) = open.iter().position(|one| is_unused(&one))
-        {
-            closed.push(open.remove(at));
-            too_many -= 1;
-        }
-        drop(open);
-        // To close what it has open may wait for the disk, and nobody waits for that with the lock.
-        drop(closed);
-        store
     }
 
-    /// Has one not be open any more. Who uses it is told with the next configuration.
+    /// Has one not be found any more. Who is connected to it is told with the next configuration.
     pub fn close(&self, name: &str) {
-        let mut open = self.0.lock();
-        let closed = open.iter().position(|(known, _)| **known == *name).map(|at| open.remove(at));
-        drop(open);
-        drop(closed);
+        self.0.lock().retain(|(known, _)| **known != *name);
     }
-}
-
-fn is_unused((_, store): &&Named) -> bool {
-    Arc::strong_count(store) == 1
 }
 
 #[cfg(test)]
@@ -64,19 +55,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_snapshots_that_nobody_uses_the_oldest_are_closed() {
+    fn a_snapshot_is_open_while_somebody_has_it() {
         let open = OpenSnapshots::default();
-        let add = |name: usize| drop(open.add(&name.to_string(), Arc::new(RamStore::new(1 << 20))));
-        add(0);
-        let used = open.get("0").unwrap();
-        // The last one is in the hands of who opens it when those that nobody uses are counted.
-        (1..=UNUSED_MAX + 3).for_each(add);
-        assert!(Arc::ptr_eq(&used, &open.get("0").unwrap()), "somebody uses it");
-        let there = |name: usize| open.get(&name.to_string()).is_some();
-        assert!(!there(1) && !there(2) && (3..=UNUSED_MAX + 3).all(there));
-        add(3);
-        assert!(there(4), "it is open already");
-        open.close("0");
-        assert!(!there(0) && there(3));
+        let store = || Arc::new(RamStore::new(1 << 20));
+        let one = open.add("one", store());
+        assert!(Arc::ptr_eq(&one, &open.add("one", store())), "it is open already");
+        drop(open.add("other", store()));
+        assert!(open.get("other").is_none() && open.get("one").is_some());
+        let again = open.add("other", store());
+        assert_eq!(open.0.lock().len(), 2);
+        open.close("one");
+        assert!(open.get("one").is_none() && open.get("other").is_some_and(|other| Arc::ptr_eq(&other, &again)));
     }
 }

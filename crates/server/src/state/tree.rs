@@ -14,6 +14,7 @@ use crate::state::audit::{AuditClass, AuditClasses};
 use crate::state::authorization::GrantedAccess;
 use crate::state::configuration::{self, HostsAllowed, ShareRight};
 use crate::state::share_limit::TreeLimit;
+use crate::state::snapshots::snapshot_share;
 use crate::state::user::User;
 
 /// What a share that may only be read leaves of all rights.
@@ -46,7 +47,7 @@ impl ShareFiles {
 
     /// Whether nothing can be changed there.
     pub(crate) fn are_read_only(&self) -> bool {
-        self.store.facts().read_only
+        self.snapshot.is_some() || self.store.facts().read_only
     }
 }
 
@@ -100,7 +101,7 @@ impl Tree {
             share: share.name.as_str().into(),
             place: match &files.snapshot {
                 None => share.name.as_str().into(),
-                Some(snapshot) => format!("{}:{snapshot}", share.name).into(),
+                Some(snapshot) => snapshot_share(&share.name, snapshot).into(),
             },
             snapshot: files.snapshot,
             access_max,

@@ -6,8 +6,8 @@ use server::admin::{Anonymous, CHANNELS_DEFAULT, CHANNELS_MAX, OwnAddresses, Sea
 use super::{BusyPolling, Dialect, LockAfter, LockFor, PasswordLength, StoredSettings};
 use crate::Error;
 use crate::advertise::parse_advertised;
-use crate::catalog::random::fill_random;
 use crate::catalog::wrong::wrong;
+use crate::random::fill_random;
 
 /// The name of a setting in the catalog's table.
 pub(super) fn row_name(name: &str) -> String {

@@ -10,7 +10,7 @@ pub fn random_number() -> Result<u128, Error> {
 }
 
 /// Fills `bytes` with the kernel's chance.
-pub(super) fn fill_random(bytes: &mut [u8]) -> Result<(), Error> {
+pub(crate) fn fill_random(bytes: &mut [u8]) -> Result<(), Error> {
     let mut filled = 0;
     while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
         match rustix::rand::getrandom(rest, rustix::rand::GetRandomFlags::empty()) {
