@@ -96,6 +96,7 @@ impl Operation {
                 | Operation::GetDirectoryProperties
                 | Operation::ListDirectory
                 | Operation::ListRanges
+                | Operation::GetSymbolicLink
                 | Operation::ListHandles
                 | Operation::CloseHandles
         )
