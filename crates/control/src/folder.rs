@@ -1,5 +1,6 @@
 //! The data folder: where the catalog, the admin socket and the default share live. Only its owner may look inside.
 
+use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -34,6 +35,16 @@ pub(crate) fn gone_in(data: &Path) -> PathBuf {
 /// Where all snapshots are.
 pub(crate) fn snapshots_in(data: &Path) -> PathBuf {
     data.join(SHARES).join(SNAPSHOTS)
+}
+
+/// The names in a folder; none where that is not there.
+pub(crate) fn names_in(folder: &Path) -> Result<Vec<OsString>, Error> {
+    let failed = |cause| Error::system("look into", folder, &cause);
+    match fs::read_dir(folder) {
+        Ok(names) => names.map(|entry| Ok(entry.map_err(failed)?.file_name())).collect(),
+        Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        Err(cause) => Err(failed(cause)),
+    }
 }
 
 /// A data folder that exists and that nobody but its owner can enter.

@@ -12,7 +12,7 @@ use std::thread;
 use parking_lot::Mutex;
 use tracing::warn;
 
-use crate::folder::gone_in;
+use crate::folder::{gone_in, names_in};
 use crate::random::fill_random;
 use crate::{Error, own_folder, snapshots};
 
@@ -94,14 +94,10 @@ pub(crate) fn take_away_if_any(data: &Path) {
 /// Takes away what was set aside, with all that is in it. May take long. What cannot be is told, and tried again the next time.
 pub(crate) fn empty_gone(data: &Path) -> Result<(), Error> {
     let gone = gone_in(data);
-    let names = match fs::read_dir(&gone) {
-        Ok(names) => names,
-        Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(cause) => return Err(Error::system("look into", &gone, &cause)),
-    };
     let mut result = Ok(());
-    for path in names.flatten().map(|entry| entry.path()) {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
+    for name in names_in(&gone)? {
+        let path = gone.join(&name);
+        let name = name.to_string_lossy();
         let snapshots = match () {
             () if name.ends_with(SNAPSHOT) => vec![path.clone()],
             () if name.ends_with(OF_SNAPSHOTS) => {

@@ -176,9 +176,8 @@ impl Operations {
         })?;
         changed(by, "snapshot deleted", &format!("{} {at}", share.name));
         self.control()?.lock().open_snapshots(share).close(&at.to_string());
-        let taken_up = self.take_up();
-        gone::take_away_soon(self.folder.path().to_owned());
-        taken_up
+        // Who takes that up has it taken away, too.
+        self.take_up().inspect_err(|_| gone::take_away_if_any(self.folder.path()))
     }
 
     /// Makes a snapshot for an operator.

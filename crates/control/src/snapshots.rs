@@ -5,7 +5,6 @@
 //! with that.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -19,7 +18,7 @@ use store::{DirectoryOptions, DirectoryStore, Store};
 use tracing::warn;
 
 use crate::btrfs::{self, Failed};
-use crate::folder::snapshots_in;
+use crate::folder::{names_in, snapshots_in};
 use crate::share_lease::may_change;
 use crate::{AzureShare, Error, Reason, SnapshotTime, gone, own_folder};
 
@@ -272,16 +271,6 @@ fn write(folder: &Path, snapshot: &ShareSnapshot) -> Result<(), Error> {
         .and_then(|()| fs::rename(&new, &path))
         .and_then(|()| File::open(folder)?.sync_all());
     written.map_err(|cause| Error::system("write", &path, &cause))
-}
-
-/// The names in a folder; none where that is not there.
-fn names_in(folder: &Path) -> Result<Vec<OsString>, Error> {
-    let failed = |cause| Error::system("look into", folder, &cause);
-    match fs::read_dir(folder) {
-        Ok(names) => names.map(|entry| Ok(entry.map_err(failed)?.file_name())).collect(),
-        Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(Vec::new()),
-        Err(cause) => Err(failed(cause)),
-    }
 }
 
 fn unsupported(share: &Path) -> Error {
