@@ -4,7 +4,7 @@ management_checks.py."""
 import json
 
 from conformance import packages
-from conformance.report import Skip
+from conformance.report import Skip, expect
 from conformance.rest import WithRest
 from conformance.rest import REQUIREMENTS as REST_REQUIREMENTS
 from conformance.server import HOST, Wanted, serving
@@ -36,4 +36,14 @@ def run(kind, report, options):
     python = packages.python_with(*REQUIREMENTS, folder="venv-management")
     with serving(Managed, Wanted(shares=("conf", "other"), on_tmpfs=True)) as server:
         report.absorb(NAME, [python, "-m", "conformance.management_checks"], CHECK_SECONDS, env=server.management_environment(), cwd=packages.ROOT)
+        with report.check(NAME, "the log tells who changed what, who was told of keys, and from where"):
+            told_who(server)
         report.server_is_well(NAME, server)
+
+
+def told_who(server):
+    for event, what in (("catalog_changed", "key replaced"), ("catalog_changed", "share deleted"), ("secret_told", "keys"),
+                        ("secret_told", "shared access signature")):
+        found = server.logged(event, what)
+        by_principal = [one for one in found if one["operator"] == "principal:its contributor" and one["from"].startswith(f"{HOST}:")]
+        expect(by_principal, (event, what, found[:3]))

@@ -1,6 +1,7 @@
 """The checks made with azure-mgmt-storage. Runs inside the environment that has it; the server is in ARM_*, REST_* and SMB_* variables."""
 
 import base64
+import contextlib
 import datetime
 import functools
 import http.client
@@ -437,14 +438,40 @@ def metrics():
 
 
 def deleted_principal():
-    """a service principal that is deleted has no token any more"""
+    """a service principal that is deleted has no token any more, not even for what it has begun to ask"""
     made = json.loads(multilane("principal", "create", "short", "--role", "contributor", "--json"))
     shows = token(made)
     path = f"/subscriptions/{subscription()}?api-version={VERSION}"
     expect(asked("GET", path, token=shows)[0] == 200, "its token does nothing")
-    multilane("principal", "delete", "short")
-    refusal(401, "InvalidAuthenticationToken", asked("GET", path, token=shows))
+    body = json.dumps({"keyName": "key2"}).encode()
+    with half_sent("POST", in_group(f"storageAccounts/{ACCOUNT}/regenerateKey?api-version={VERSION}"), body, shows) as rest:
+        multilane("principal", "delete", "short")
+        refusal(401, "InvalidAuthenticationToken", asked("GET", path, token=shows))
+        refusal(401, "InvalidAuthenticationToken", rest())
     expect(signed_in(made)[0] == 401, "it signs in")
+
+
+@contextlib.contextmanager
+def half_sent(method, path, body, shows):
+    """A request that the server has begun to read the body of. What this gives sends the rest, and gives the answer."""
+    connection = http.client.HTTPConnection(urllib.parse.urlsplit(URL).netloc, timeout=120)
+    try:
+        connection.putrequest(method, path)
+        for name, value in (("Authorization", f"Bearer {shows}"), ("Content-Type", "application/json"), ("Content-Length", str(len(body))),
+                            ("Expect", "100-continue")):
+            connection.putheader(name, value)
+        connection.endheaders()
+        expect(connection.sock.recv(64).startswith(b"HTTP/1.1 100 "), "the body is not wanted")
+        connection.send(body[:1])
+
+        def rest():
+            connection.send(body[1:])
+            response = connection.getresponse()
+            return response.status, json.loads(response.read()), response.headers
+
+        yield rest
+    finally:
+        connection.close()
 
 
 def multilane(*words):

@@ -71,6 +71,11 @@ class Multilane(Server):
         """What `multilane sessions --json` tells of each session."""
         return json.loads(self._run("sessions", "--json"))
 
+    def logged(self, event, what):
+        """What its log has of these events."""
+        lines = [line for line in self.log.read_text(errors="replace").splitlines() if line.startswith("{")]
+        return [one for one in map(json.loads, lines) if (one.get("event"), one.get("what")) == (event, what)]
+
     def _data(self):
         return str(self.folder / "data")
 

@@ -94,6 +94,9 @@ def run(kind, report, options):
             expect("a snapshot" in refused, refused)
             refused = server_says(server, "share", "snapshot", "conf")
             expect("an operator named" in refused, refused)
+        with report.check(NAME, "the log tells who made snapshots, and from where"):
+            who = {(one["operator"], one["from"].partition(":")[0]) for one in server.logged("catalog_changed", "snapshot made")}
+            expect(who == {("", ""), (f"account:{server.keeper}", HOST), ("principal:its contributor", HOST)}, who)
         with report.check(NAME, "with a share its folder goes, and its snapshots"):
             refused = server_says(server, "share", "delete", "kept")
             expect("a snapshot" in refused, refused)

@@ -272,7 +272,7 @@ impl Front {
             let origin = format!("{}://{host}", connected.scheme());
             // Its bodies are read there, and whoever sends one slowly keeps nobody out.
             stay.does(Doing::Sending);
-            let answer = self.management.answer(request, &id, &origin).await;
+            let answer = self.management.answer(request, connected.peer, &id, &origin).await;
             let charged = self.charged(answer, stay).await;
             return charged.unwrap_or_else(|failure| self.management.refused(failure, &id, &origin));
         }

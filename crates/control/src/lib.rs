@@ -28,6 +28,7 @@ mod audit_place;
 mod azure;
 mod belief;
 mod btrfs;
+mod by;
 mod catalog;
 mod catalog_changes;
 mod catalog_health;
@@ -82,6 +83,7 @@ mod within;
 pub use advertise::parse_advertised;
 pub use azure::ShareProperties;
 pub use belief::{BeliefChanges, BelievedFor};
+pub use by::{By, Requester, Who};
 pub use catalog::refused_by_lease;
 pub use catalog::{
     ACCOUNTS_MAX, Account, AccountChanges, Backup, BusyPolling, Catalog, CatalogProblem, Checked, DeletedShare,
@@ -107,7 +109,7 @@ pub use limits::{LimitChanges, ShareLimits};
 pub use loopback::{LoopbackName, is_for_machine};
 pub use managed::Registration;
 pub use name::{AccountName, ShareName, UserName};
-pub use operations::{By, Operations};
+pub use operations::Operations;
 pub use operators::{ProvedOperator, folded_name};
 pub use overlap::{Overlap, overlapping};
 pub use provisioned::{Increases, Provision, ProvisionChanges, Provisioned};

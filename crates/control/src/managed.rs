@@ -4,9 +4,9 @@ use jiff::{SignedDuration, Timestamp};
 use server::admin::Multichannel;
 use tracing::info;
 
-use crate::operations::{By, CATALOG_WAIT, Operations};
+use crate::operations::{CATALOG_WAIT, Operations};
 use crate::{
-    Account, AccountChanges, AccountName, AccountPlan, Catalog, Error, Feature, Features, Key, Keys, StoredSettings,
+    Account, AccountChanges, AccountName, AccountPlan, By, Catalog, Error, Feature, Features, Key, Keys, StoredSettings,
 };
 
 /// Whether a feature is to be registered.
@@ -54,6 +54,11 @@ impl Operations {
         self.take_up().map(|()| keys)
     }
 
+    /// Notes who was told what opens an account: its keys, or what is signed with one.
+    pub fn note_secret_told(&self, by: By<'_>, what: &str, account: &str) {
+        info!(name: "secret_told", operator = by.name(), from = by.from(), what, of = account, "somebody was told what opens an account");
+    }
+
     /// Registers a feature, or has it registered no longer. Gives all features as they are then.
     pub fn register_feature(&self, by: By<'_>, feature: Feature, wanted: Registration) -> Result<Features, Error> {
         let mut catalog = self.to_change()?;
@@ -81,5 +86,5 @@ impl Operations {
 
 /// Tells who has changed something that the next reading of the catalog tells of, too.
 pub(crate) fn changed(by: By<'_>, what: &str, of: &str) {
-    info!(name: "catalog_changed", operator = by.name(), what, of, "somebody has changed the catalog by an interface");
+    info!(name: "catalog_changed", operator = by.name(), from = by.from(), what, of, "somebody has changed the catalog by an interface");
 }

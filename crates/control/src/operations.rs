@@ -14,26 +14,13 @@ use crate::managed::changed;
 use crate::reload::reload;
 use crate::snapshot_operations::WithSnapshots;
 use crate::{
-    AccountChanges, AccountName, AzureShare, Catalog, Control, DataFolder, Deletion, Error, FileService, LimitChanges,
-    NewShare, Reason, ShareChanges, ShareName, ShareRecord, Source,
+    AccountChanges, AccountName, AzureShare, By, Catalog, Control, DataFolder, Deletion, Error, FileService,
+    LimitChanges, NewShare, Reason, ShareChanges, ShareName, ShareRecord, Source,
 };
 
 /// How long a change waits for programs that hold the catalog: less than who asks for it waits for an answer, so that what is said to have failed is not
 /// done later.
 pub(crate) const CATALOG_WAIT: Duration = Duration::from_secs(4);
-
-/// Who wants something done.
-#[derive(Clone, Copy, Debug)]
-pub enum By<'a> {
-    /// A command, which reaches the server through its admin socket.
-    Command,
-    /// An operator who has signed in to the page.
-    Operator(&'a str),
-    /// Somebody who has proved to have a key of the account, by the REST interface.
-    Rest,
-    /// A service principal, by the management interface; named as `principal:NAME`, which no operator is.
-    Principal(&'a str),
-}
 
 /// What may be done with a running server.
 #[derive(Clone)]
@@ -62,7 +49,7 @@ impl Operations {
     /// Closes an open, as if its client had.
     pub fn close_open(&self, by: By<'_>, id: u64) -> Result<(), Error> {
         closed(self.admin.close_open(id), id, "open", "open-files")?;
-        info!(name: "open_closed", operator = by.name(), open = id, "an operator has closed an open");
+        info!(name: "open_closed", operator = by.name(), from = by.from(), open = id, "somebody has closed an open");
         Ok(())
     }
 
@@ -252,16 +239,6 @@ impl Operations {
         let ending =
             || Error::machine("the change is kept, and the server ends", "it takes effect when it starts again");
         reload(&*self.control.upgrade().ok_or_else(ending)?, &*self.admin).map(drop)
-    }
-}
-
-impl By<'_> {
-    /// The operator's name; a command has none.
-    pub(crate) fn name(&self) -> &str {
-        match self {
-            By::Command | By::Rest => "",
-            By::Operator(name) | By::Principal(name) => name,
-        }
     }
 }
 

@@ -86,7 +86,7 @@ impl Catalog {
     /// Deletes a snapshot of a share as an operator, whoever has a lease of it, where no server runs that does.
     pub fn delete_snapshot(&mut self, share: &ShareName, at: SnapshotTime) -> Result<(), Error> {
         let of = self.snapshots_of(share)?.ok_or_else(|| snapshots::missing(at))?;
-        of.delete(&of.turn()?, at, |_| Ok(()))?;
+        of.turn()?.delete(at, |_| Ok(()))?;
         gone::empty_gone(self.data())
     }
 
@@ -112,7 +112,7 @@ impl Operations {
         drop(catalog);
         let of = self.snapshots_of(&record).ok_or_else(|| snapshots::no_snapshots(unsupported(&record)))?;
         let _taking = Taking::begin(account)?;
-        let turn = self.turn(&of, &record)?;
+        let turn = self.turn(of, &record)?;
         // Of a share whose snapshots cannot be looked at none is made, and others' are.
         let count =
             |share: &ShareRecord| self.snapshots_of(share).and_then(|of| of.times().ok()).map_or(0, |all| all.len());
@@ -131,14 +131,19 @@ impl Operations {
         kept.touch(Timestamp::now());
         kept.check()?;
         let quota_gib = record.provisioned.map(|of| of.gib).or(record.source.quota_gib().map(NonZeroU32::get));
-        let snapshot = of.take(&turn, kept, quota_gib).inspect_err(|_| gone::take_away_if_any(self.folder.path()))?;
+        let snapshot = turn.take(kept, quota_gib).inspect_err(|_| gone::take_away_if_any(self.folder.path()))?;
         changed(by, "snapshot made", &format!("{} {}", record.name, snapshot.at));
         Ok(snapshot)
     }
 
-    /// The snapshots of a share, the oldest first.
-    pub fn snapshots(&self, share: &ShareRecord) -> Result<Vec<ShareSnapshot>, Error> {
-        self.snapshots_of(share).map_or_else(|| Ok(Vec::new()), |of| of.all())
+    /// The snapshots of these shares, each with its share, the oldest of each share first.
+    pub fn snapshots_of_all(&self, shares: &[ShareRecord]) -> Result<Vec<(ShareRecord, ShareSnapshot)>, Error> {
+        let mut all = Vec::new();
+        for share in shares {
+            let Some(of) = self.snapshots_of(share) else { continue };
+            all.extend(of.all()?.into_iter().map(|snapshot| (share.clone(), snapshot)));
+        }
+        Ok(all)
     }
 
     /// A snapshot of a share. [`Reason::NoSnapshot`] where there is none of that time.
@@ -155,7 +160,7 @@ impl Operations {
         change: impl FnOnce(&mut AzureShare, Timestamp) -> Result<T, Error>,
     ) -> Result<(T, AzureShare), Error> {
         let of = self.snapshots_of(share).ok_or_else(|| snapshots::missing(at))?;
-        of.change(&self.turn(&of, share)?, at, change)
+        self.turn(of, share)?.change(at, change)
     }
 
     /// Deletes a snapshot of a share for who may, by its lease. What clients have open in it is closed.
@@ -167,7 +172,7 @@ impl Operations {
         lease: LeaseNamed<'_>,
     ) -> Result<(), Error> {
         let of = self.snapshots_of(share).ok_or_else(|| snapshots::missing(at))?;
-        of.delete(&self.turn(&of, share)?, at, |snapshot| match lease {
+        self.turn(of, share)?.delete(at, |snapshot| match lease {
             LeaseNamed::Whatever => Ok(()),
             LeaseNamed::This(_) if snapshot.is_damaged => Err(snapshots::damaged(at)),
             LeaseNamed::This(lease) => {
@@ -213,7 +218,7 @@ impl Operations {
         let turn = of.turn()?;
         match with {
             WithSnapshots::Refused => {
-                let what = match of.times()?.len() {
+                let what = match turn.of().times()?.len() {
                     0 => return Ok(Some(turn)),
                     1 => "the share has a snapshot".to_owned(),
                     count => format!("the share has {count} snapshots"),
@@ -221,7 +226,7 @@ impl Operations {
                 let remedy = "delete them first, or say that they are to be deleted with it";
                 Err(Error::conflict(what, remedy).because(Reason::HasSnapshots))
             }
-            WithSnapshots::Unleased if of.all()?.iter().any(ShareSnapshot::is_leased) => {
+            WithSnapshots::Unleased if turn.of().all()?.iter().any(ShareSnapshot::is_leased) => {
                 let remedy = "end the lease first, or say that leased snapshots are to be deleted, too";
                 let refused = Error::conflict("a snapshot of the share has a lease", remedy);
                 Err(refused.because(Reason::SnapshotLeased))
@@ -231,7 +236,7 @@ impl Operations {
     }
 
     /// The turn to change the snapshots of a share, which is still there then.
-    fn turn(&self, of: &SnapshotsOf, share: &ShareRecord) -> Result<Turn, Error> {
+    fn turn(&self, of: SnapshotsOf, share: &ShareRecord) -> Result<Turn, Error> {
         let turn = of.turn()?;
         let now = self.catalog()?.share(&share.name.parse()?)?;
         if (now.id, &now.source) != (share.id, &share.source) {

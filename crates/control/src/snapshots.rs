@@ -57,6 +57,7 @@ struct Record {
 }
 
 /// The snapshots of a share's folder.
+#[cfg_attr(test, derive(Clone))]
 pub(crate) struct SnapshotsOf {
     share: PathBuf,
     folder: PathBuf,
@@ -64,7 +65,13 @@ pub(crate) struct SnapshotsOf {
 }
 
 /// Who has it is the only one in this process who changes what snapshots a share has, and whether the share is there.
-pub(crate) struct Turn(PathBuf);
+pub(crate) struct Turn {
+    of: SnapshotsOf,
+    _taken: Taken,
+}
+
+/// Nobody else has the turn of the share on this folder.
+struct Taken(PathBuf);
 
 /// The folders of shares whose turn somebody has.
 static TAKEN: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
@@ -77,8 +84,8 @@ impl ShareSnapshot {
     }
 }
 
-impl Turn {
-    /// That of the share on this folder, once nobody else has it.
+impl Taken {
+    /// The turn of the share on this folder, once nobody else has it.
     fn within(share: &Path, patience: Duration) -> Result<Self, Error> {
         let until = Instant::now() + patience;
         let mut taken = TAKEN.lock();
@@ -88,11 +95,11 @@ impl Turn {
                 return Err(busy.because(Reason::SnapshotInProgress));
             }
         }
-        Ok(Turn(share.to_owned()))
+        Ok(Taken(share.to_owned()))
     }
 }
 
-impl Drop for Turn {
+impl Drop for Taken {
     fn drop(&mut self) {
         TAKEN.lock().remove(&self.0);
         GIVEN_BACK.notify_all();
@@ -107,8 +114,9 @@ impl SnapshotsOf {
     }
 
     /// The turn to change them.
-    pub(crate) fn turn(&self) -> Result<Turn, Error> {
-        Turn::within(&self.share, TURN_WITHIN)
+    pub(crate) fn turn(self) -> Result<Turn, Error> {
+        let taken = Taken::within(&self.share, TURN_WITHIN)?;
+        Ok(Turn { of: self, _taken: taken })
     }
 
     /// When they were made, the oldest first.
@@ -157,70 +165,6 @@ impl SnapshotsOf {
         }
     }
 
-    /// Makes one.
-    pub(crate) fn take(&self, _turn: &Turn, kept: AzureShare, quota_gib: Option<u32>) -> Result<ShareSnapshot, Error> {
-        if !btrfs::is_subvolume(&self.share) {
-            return Err(unsupported(&self.share));
-        }
-        let times = self.times()?;
-        if times.len() >= OF_SHARE_MAX {
-            let what = format!("the share has {} snapshots, as many as one may have", times.len());
-            return Err(Error::conflict(what, "delete one of them first").because(Reason::TooManySnapshots));
-        }
-        self.refuse_full()?;
-        own_folder::make(&self.folder)?;
-        // Before it is made: all that was written before this time is in it.
-        let now = SnapshotTime::now();
-        let after = times.last().map_or(now, |last| last.next());
-        let snapshot = ShareSnapshot { at: now.max(after), kept, quota_gib, is_damaged: false };
-        let unfinished = self.folder.join(format!("{UNFINISHED}{}", snapshot.at));
-        let place = self.place(snapshot.at);
-        let files = unfinished.join(FILES);
-        let made = own_folder::make(&unfinished)
-            .and_then(|()| write(&unfinished, &snapshot))
-            .and_then(|()| btrfs::snapshot(&self.share, &files).map_err(|failed| self.failed(&failed)))
-            .and_then(|()| {
-                let moved = fs::rename(&unfinished, &place).and_then(|()| File::open(&self.folder)?.sync_all());
-                moved.map_err(|cause| Error::system("make", &place, &cause))
-            });
-        if let Err(error) = made {
-            // What cannot be moved now is at the next start.
-            let _ = gone::set_aside_snapshot(&unfinished, &self.data);
-            return Err(error);
-        }
-        Ok(snapshot)
-    }
-
-    /// Changes what is kept of one as `change` does; where it refuses nothing is changed.
-    pub(crate) fn change<T>(
-        &self,
-        _turn: &Turn,
-        at: SnapshotTime,
-        change: impl FnOnce(&mut AzureShare, Timestamp) -> Result<T, Error>,
-    ) -> Result<(T, AzureShare), Error> {
-        let mut snapshot = self.get(at)?.ok_or_else(|| missing(at))?;
-        if snapshot.is_damaged {
-            return Err(damaged(at));
-        }
-        let done = change(&mut snapshot.kept, Timestamp::now())?;
-        snapshot.kept.check()?;
-        write(&self.place(at), &snapshot)?;
-        Ok((done, snapshot.kept))
-    }
-
-    /// Deletes one, where `check` does not mind: nobody finds it any more. What it takes is given back once it is taken away ([`gone::take_away_soon`]).
-    pub(crate) fn delete(
-        &self,
-        _turn: &Turn,
-        at: SnapshotTime,
-        check: impl FnOnce(&ShareSnapshot) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        check(&self.get(at)?.ok_or_else(|| missing(at))?)?;
-        gone::set_aside_snapshot(&self.place(at), &self.data)?;
-        let synced = File::open(&self.folder).and_then(|folder| folder.sync_all());
-        synced.map_err(|cause| Error::system("delete a snapshot in", &self.folder, &cause))
-    }
-
     /// Opens one, for nobody to change anything in it.
     pub(crate) fn open(&self, at: SnapshotTime) -> Result<Arc<dyn Store>, Error> {
         let options = DirectoryOptions { read_only: true, ..DirectoryOptions::default() };
@@ -236,10 +180,81 @@ impl SnapshotsOf {
     fn place(&self, at: SnapshotTime) -> PathBuf {
         self.folder.join(at.to_string())
     }
+}
+
+impl Turn {
+    /// Those whose turn it is.
+    pub(crate) fn of(&self) -> &SnapshotsOf {
+        &self.of
+    }
+
+    /// Makes one.
+    pub(crate) fn take(&self, kept: AzureShare, quota_gib: Option<u32>) -> Result<ShareSnapshot, Error> {
+        let of = &self.of;
+        if !btrfs::is_subvolume(&of.share) {
+            return Err(unsupported(&of.share));
+        }
+        let times = of.times()?;
+        if times.len() >= OF_SHARE_MAX {
+            let what = format!("the share has {} snapshots, as many as one may have", times.len());
+            return Err(Error::conflict(what, "delete one of them first").because(Reason::TooManySnapshots));
+        }
+        self.refuse_full()?;
+        own_folder::make(&of.folder)?;
+        // Before it is made: all that was written before this time is in it.
+        let now = SnapshotTime::now();
+        let after = times.last().map_or(now, |last| last.next());
+        let snapshot = ShareSnapshot { at: now.max(after), kept, quota_gib, is_damaged: false };
+        let unfinished = of.folder.join(format!("{UNFINISHED}{}", snapshot.at));
+        let place = of.place(snapshot.at);
+        let files = unfinished.join(FILES);
+        let made = own_folder::make(&unfinished)
+            .and_then(|()| write(&unfinished, &snapshot))
+            .and_then(|()| btrfs::snapshot(&of.share, &files).map_err(|failed| self.failed(&failed)))
+            .and_then(|()| {
+                let moved = fs::rename(&unfinished, &place).and_then(|()| File::open(&of.folder)?.sync_all());
+                moved.map_err(|cause| Error::system("make", &place, &cause))
+            });
+        if let Err(error) = made {
+            // What cannot be moved now is at the next start.
+            let _ = gone::set_aside_snapshot(&unfinished, &of.data);
+            return Err(error);
+        }
+        Ok(snapshot)
+    }
+
+    /// Changes what is kept of one as `change` does; where it refuses nothing is changed.
+    pub(crate) fn change<T>(
+        &self,
+        at: SnapshotTime,
+        change: impl FnOnce(&mut AzureShare, Timestamp) -> Result<T, Error>,
+    ) -> Result<(T, AzureShare), Error> {
+        let mut snapshot = self.of.get(at)?.ok_or_else(|| missing(at))?;
+        if snapshot.is_damaged {
+            return Err(damaged(at));
+        }
+        let done = change(&mut snapshot.kept, Timestamp::now())?;
+        snapshot.kept.check()?;
+        write(&self.of.place(at), &snapshot)?;
+        Ok((done, snapshot.kept))
+    }
+
+    /// Deletes one, where `check` does not mind: nobody finds it any more. What it takes is given back once it is taken away ([`gone::take_away_soon`]).
+    pub(crate) fn delete(
+        &self,
+        at: SnapshotTime,
+        check: impl FnOnce(&ShareSnapshot) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let of = &self.of;
+        check(&of.get(at)?.ok_or_else(|| missing(at))?)?;
+        gone::set_aside_snapshot(&of.place(at), &of.data)?;
+        let synced = File::open(&of.folder).and_then(|folder| folder.sync_all());
+        synced.map_err(|cause| Error::system("delete a snapshot in", &of.folder, &cause))
+    }
 
     fn refuse_full(&self) -> Result<(), Error> {
-        let system = rustix::fs::statvfs(&self.share)
-            .map_err(|cause| Error::system("ask how full is", &self.share, &cause.into()))?;
+        let system = rustix::fs::statvfs(&self.of.share)
+            .map_err(|cause| Error::system("ask how full is", &self.of.share, &cause.into()))?;
         if system.f_bavail >= system.f_blocks / FREE_PARTS {
             return Ok(());
         }
@@ -249,7 +264,7 @@ impl SnapshotsOf {
     }
 
     fn failed(&self, failed: &Failed) -> Error {
-        let what = format!("cannot make a snapshot of {}: {failed}", self.share.display());
+        let what = format!("cannot make a snapshot of {}: {failed}", self.of.share.display());
         match failed {
             Failed::NoProgram => {
                 Error::conflict(what, "install it (btrfs-progs)").because(Reason::SnapshotsUnsupported)
@@ -302,21 +317,33 @@ pub(crate) fn damaged(at: SnapshotTime) -> Error {
     )
 }
 
-/// Sets aside what was left of snapshots that were not finished when a server ended, and tells of those whose share's folder is gone.
+/// Folders of snapshots whose share's folder is gone, which the log was told of.
+static TOLD: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// Sets aside what was left of snapshots that were not finished when a server ended, and tells, once, of those whose share's folder is gone. One share that cannot
+/// be looked at keeps nobody from the others; the failure of one is what is told.
 pub(crate) fn sweep(data: &Path) -> Result<(), Error> {
     let all = snapshots_in(data);
+    let mut result = Ok(());
     for name in names_in(&all)? {
         let (of_share, share) = (all.join(&name), own_folder::of_snapshots(&name, data));
         // Who makes one just now finishes it.
-        let Ok(_turn) = Turn::within(&share, Duration::ZERO) else { continue };
-        for unfinished in names_in(&of_share)?.iter().filter(|name| name.to_string_lossy().starts_with(UNFINISHED)) {
-            gone::set_aside_snapshot(&of_share.join(unfinished), data)?;
+        let Ok(_taken) = Taken::within(&share, Duration::ZERO) else { continue };
+        if let Err(failed) = set_unfinished_aside(&of_share, data) {
+            result = Err(failed);
         }
-        if matches!(fs::symlink_metadata(&share), Err(cause) if cause.kind() == ErrorKind::NotFound) {
+        let is_gone = matches!(fs::symlink_metadata(&share), Err(cause) if cause.kind() == ErrorKind::NotFound);
+        if is_gone && TOLD.lock().insert(of_share.clone()) {
             warn!(name: "snapshots_without_share", folder = %of_share.display(), "the folder of a share is gone, and its snapshots are there and take room");
         }
     }
-    Ok(())
+    result
+}
+
+fn set_unfinished_aside(of_share: &Path, data: &Path) -> Result<(), Error> {
+    let names = names_in(of_share)?;
+    let mut unfinished = names.iter().filter(|name| name.to_string_lossy().starts_with(UNFINISHED));
+    unfinished.try_for_each(|name| gone::set_aside_snapshot(&of_share.join(name), data))
 }
 
 /// Takes away a snapshot that was set aside.
@@ -362,7 +389,10 @@ mod tests {
         assert_eq!(of.times().unwrap(), [other.at, one.at]);
         assert_eq!(of.get(one.at).unwrap(), Some(one.clone()));
         assert_eq!(of.get(SnapshotTime::of_ticks(3)).unwrap(), None);
-        sweep(place.path()).unwrap();
+        // One that cannot be looked into keeps nobody from the others.
+        let (first, last) = (of.folder.with_file_name("a"), of.folder.with_file_name("z"));
+        [first, last].iter().for_each(|file| fs::write(file, "no folder").unwrap());
+        assert!(sweep(place.path()).is_err());
         assert_eq!(fs::read_dir(&of.folder).unwrap().count(), 3, "what is not finished, and nothing else, is gone");
     }
 
@@ -371,15 +401,15 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let of = snapshots(place.path());
         let (one, other) = (add(&of, 1, None), add(&of, 2, None));
-        let refused = of.delete(&of.turn().unwrap(), one.at, |_| Err(missing(other.at))).unwrap_err();
+        let refused = of.clone().turn().unwrap().delete(one.at, |_| Err(missing(other.at))).unwrap_err();
         assert_eq!((refused.reason(), of.times().unwrap().len()), (Reason::NoSnapshot, 2));
         fs::create_dir_all(of.place(one.at).join(FILES).join("closed/to all")).unwrap();
         fs::write(of.place(one.at).join(FILES).join("closed/file"), "text").unwrap();
         let closed = fs::Permissions::from_mode(0o500);
         fs::set_permissions(of.place(one.at).join(FILES).join("closed"), closed).unwrap();
-        of.delete(&of.turn().unwrap(), one.at, |_| Ok(())).unwrap();
+        of.clone().turn().unwrap().delete(one.at, |_| Ok(())).unwrap();
         assert_eq!(of.times().unwrap(), [other.at]);
-        assert_eq!(of.delete(&of.turn().unwrap(), one.at, |_| Ok(())).unwrap_err().reason(), Reason::NoSnapshot);
+        assert_eq!(of.clone().turn().unwrap().delete(one.at, |_| Ok(())).unwrap_err().reason(), Reason::NoSnapshot);
         let gone = place.path().join("shares/.gone");
         assert_eq!(fs::read_dir(&gone).unwrap().count(), 1);
         gone::empty_gone(place.path()).unwrap();
@@ -395,7 +425,7 @@ mod tests {
     fn no_snapshot_is_made_of_what_is_no_subvolume() {
         let place = tempfile::tempdir().unwrap();
         let of = snapshots(place.path());
-        let refused = of.take(&of.turn().unwrap(), AzureShare::default(), None).unwrap_err();
+        let refused = of.clone().turn().unwrap().take(AzureShare::default(), None).unwrap_err();
         assert_eq!(refused.reason(), Reason::SnapshotsUnsupported);
         assert!(SnapshotsOf::of(&place.path().join("docs"), place.path()).is_none());
     }
@@ -403,12 +433,12 @@ mod tests {
     #[test]
     fn of_two_at_once_one_waits_for_its_turn() {
         let one = Path::new("one");
-        let turn = Turn::within(one, Duration::ZERO).unwrap();
-        let refused = Turn::within(one, Duration::from_millis(1)).err().unwrap();
+        let turn = Taken::within(one, Duration::ZERO).unwrap();
+        let refused = Taken::within(one, Duration::from_millis(1)).err().unwrap();
         assert_eq!(refused.reason(), Reason::SnapshotInProgress);
-        assert!(Turn::within(Path::new("other"), Duration::ZERO).is_ok());
+        assert!(Taken::within(Path::new("other"), Duration::ZERO).is_ok());
         std::thread::scope(|scope| {
-            let waits = scope.spawn(|| Turn::within(one, Duration::from_secs(60)).is_ok());
+            let waits = scope.spawn(|| Taken::within(one, Duration::from_secs(60)).is_ok());
             drop(turn);
             assert!(waits.join().unwrap());
         });
@@ -419,7 +449,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let of = snapshots(place.path());
         let one = add(&of, 1, Some(7));
-        let turn = of.turn().unwrap();
+        let turn = of.clone().turn().unwrap();
         for make in
             [|path: &Path| fs::create_dir(path).unwrap(), |path: &Path| fs::write(path, "{}").unwrap(), |_: &Path| ()]
         {
@@ -429,9 +459,9 @@ mod tests {
             make(&record);
             let [damaged] = &of.all().unwrap()[..] else { panic!("it is there") };
             assert!(damaged.is_damaged && damaged.is_leased() && damaged.kept == AzureShare::default());
-            assert!(of.change(&turn, one.at, |_, _| Ok(())).is_err());
+            assert!(turn.change(one.at, |_, _| Ok(())).is_err());
         }
-        of.delete(&turn, one.at, |_| Ok(())).unwrap();
+        turn.delete(one.at, |_| Ok(())).unwrap();
         assert!(of.all().unwrap().is_empty());
     }
 
@@ -440,13 +470,13 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let of = snapshots(place.path());
         let one = add(&of, 1, Some(7));
-        let changed = of.change(&of.turn().unwrap(), one.at, |kept, _| {
+        let changed = of.clone().turn().unwrap().change(one.at, |kept, _| {
             kept.metadata.insert("c".into(), "d".into());
             Ok(())
         });
         let now = of.get(one.at).unwrap().unwrap();
         assert_eq!((changed.unwrap().1, now.quota_gib, now.kept.metadata.len()), (now.kept.clone(), Some(7), 2));
-        assert!(of.change(&of.turn().unwrap(), one.at, |_, _| Err::<(), _>(missing(one.at))).is_err());
+        assert!(of.clone().turn().unwrap().change(one.at, |_, _| Err::<(), _>(missing(one.at))).is_err());
         assert_eq!(of.get(one.at).unwrap().unwrap(), now);
     }
 }

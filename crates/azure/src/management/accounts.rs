@@ -1,6 +1,6 @@
 //! Storage accounts.
 
-use control::{ACCOUNTS_MAX, Account, AccountKind, AccountName, AccountPlan, By, Key, Keys, Region, Sku};
+use control::{ACCOUNTS_MAX, Account, AccountKind, AccountName, AccountPlan, By, Key, Keys, Region, Requester, Sku};
 use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -142,14 +142,14 @@ pub(super) async fn put(management: &Management, ask: &Ask, name: &str) -> Resul
     let new: AccountName = name.parse().map_err(|error: control::Error| {
         Failure::bad("AccountNameInvalid", format!("{}: {}.", error.what(), error.remedy()))
     })?;
-    let by = ask.by.clone();
+    let by = ask.requester()?;
     // New accounts of Azure have it where their kind can.
     let multichannel = match plan.kind() {
         AccountKind::FileStorage => Multichannel::On,
         AccountKind::StorageV2 => Multichannel::Off,
     };
     let made =
-        management.changed(move |operations| operations.create_account(By::Principal(&by), &new, plan, multichannel));
+        management.changed(move |operations| operations.create_account(By::Requester(&by), &new, plan, multichannel));
     Ok(answered(StatusCode::OK, &told(management, ask, &made.await?)))
 }
 
@@ -174,13 +174,14 @@ pub(super) fn patch(management: &Management, ask: &Ask, name: &str) -> Result<An
 /// Deletes an account. One that has shares or users stays.
 pub(super) async fn delete(management: &Management, ask: &Ask, name: &str) -> Result<Answer, Failure> {
     let Ok(account) = management.account(name) else { return Ok(empty(StatusCode::NO_CONTENT)) };
-    let (by, name): (String, AccountName) = (ask.by.clone(), account.name.parse()?);
-    management.changed(move |operations| operations.delete_account(By::Principal(&by), &name)).await?;
+    let (by, name): (Requester, AccountName) = (ask.requester()?, account.name.parse()?);
+    management.changed(move |operations| operations.delete_account(By::Requester(&by), &name)).await?;
     Ok(empty(StatusCode::OK))
 }
 
-pub(super) fn keys(management: &Management, name: &str) -> Result<Answer, Failure> {
+pub(super) fn keys(management: &Management, ask: &Ask, name: &str) -> Result<Answer, Failure> {
     let keys = management.catalog.keys(name).ok_or_else(|| Failure::no_resource("storageAccounts", name))?;
+    management.operations.note_secret_told(By::Requester(&ask.requester()?), "keys", name);
     Ok(told_keys(&keys))
 }
 
@@ -194,8 +195,8 @@ pub(super) async fn regenerate_key(management: &Management, ask: &Ask, name: &st
             return Err(Failure::bad("InvalidRequestPropertyValue", message));
         }
     };
-    let (by, name): (String, AccountName) = (ask.by.clone(), management.account(name)?.name.parse()?);
-    let keys = management.changed(move |operations| operations.regenerate_key(By::Principal(&by), &name, key)).await?;
+    let (by, name): (Requester, AccountName) = (ask.requester()?, management.account(name)?.name.parse()?);
+    let keys = management.changed(move |operations| operations.regenerate_key(By::Requester(&by), &name, key)).await?;
     Ok(told_keys(&keys))
 }
 

@@ -31,9 +31,9 @@ pub(super) async fn unregister(management: &Management, ask: &Ask, name: &str) -
 }
 
 async fn set(management: &Management, ask: &Ask, name: &str, wanted: Registration) -> Result<Answer, Failure> {
-    let (feature, by) = (feature(name)?, ask.by.clone());
+    let (feature, by) = (feature(name)?, ask.requester()?);
     let change =
-        move |operations: &control::Operations| operations.register_feature(By::Principal(&by), feature, wanted);
+        move |operations: &control::Operations| operations.register_feature(By::Requester(&by), feature, wanted);
     let features = management.changed(change).await?;
     Ok(answered(StatusCode::OK, &told(&features, feature)))
 }

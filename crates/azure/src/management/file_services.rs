@@ -2,7 +2,7 @@
 
 use control::{
     Account, AccountChanges, AccountName, Billing, By, CorsRule, Dialect, Operations, ProvisionModel, Provisioned,
-    StoredSettings, provisioning,
+    Requester, StoredSettings, provisioning,
 };
 use hyper::StatusCode;
 use serde::Deserialize;
@@ -125,8 +125,8 @@ pub(super) async fn put(management: &Management, ask: &Ask, account: &str) -> Re
     let to = switch.map(|enabled| if enabled { Multichannel::On } else { Multichannel::Off });
     let multichannel = to.filter(|to| *to != account.multichannel);
     let changes = AccountChanges { multichannel, retention_days, ..AccountChanges::default() };
-    let (by, name): (String, AccountName) = (ask.by.clone(), account.name.parse()?);
-    let set = move |operations: &Operations| operations.set_file_service(By::Principal(&by), &name, &service, changes);
+    let (by, name): (Requester, AccountName) = (ask.requester()?, account.name.parse()?);
+    let set = move |operations: &Operations| operations.set_file_service(By::Requester(&by), &name, &service, changes);
     management.changed(set).await?;
     let account = management.account(&account.name)?;
     Ok(answered(StatusCode::OK, &told(management, &account, &protocols)))

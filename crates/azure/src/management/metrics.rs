@@ -221,14 +221,8 @@ mod tests {
 
     fn asked(query: &str) -> Result<Vec<Query>, String> {
         let query = crate::query::Query::parse(query).unwrap();
-        let ask = Ask {
-            query,
-            snapshot: None,
-            body: Bytes::new(),
-            origin: String::new(),
-            by: String::new(),
-            is_contributor: true,
-        };
+        let ask =
+            Ask { query, snapshot: None, body: Bytes::new(), origin: String::new(), by: None, is_contributor: true };
         queries(&ask, "2026-11-30T09:00:30Z".parse().unwrap()).map_err(|failure| failure.message)
     }
 

@@ -15,11 +15,12 @@ mod sign_in;
 mod signatures;
 mod subscriptions;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use bytes::Bytes;
-use control::{Error, KnownCatalog, Operations, Role, SnapshotTime};
+use control::{Error, KnownCatalog, Operations, Requester, Role, ServicePrincipal, SnapshotTime, Who};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue};
@@ -66,8 +67,8 @@ struct Ask {
     body: Bytes,
     /// The server's own address as the client named it, such as `https://127.0.0.1:10004`.
     origin: String,
-    /// The service principal, as `principal:NAME`; nobody where a call needs none.
-    by: String,
+    /// The service principal; nobody where a call needs none.
+    by: Option<Requester>,
     /// Whether it is a contributor.
     is_contributor: bool,
 }
@@ -101,11 +102,11 @@ impl Management {
         Management { catalog, operations, archive, group, metrics_turn: Mutex::default() }
     }
 
-    /// Answers a request. `id` names it, and `origin` is this server's own address as the client named it.
-    pub(crate) async fn answer(&self, request: Request<Incoming>, id: &str, origin: &str) -> Answer {
+    /// Answers a request that comes `from` there. `id` names it, and `origin` is this server's own address as the client named it.
+    pub(crate) async fn answer(&self, request: Request<Incoming>, from: SocketAddr, id: &str, origin: &str) -> Answer {
         let client_id = request.headers().get("x-ms-client-request-id").cloned();
         let client_id = client_id.as_ref().and_then(|id| HeaderValue::to_str(id).ok());
-        let answer = self.carried_out(request, origin).await;
+        let answer = self.carried_out(request, from, origin).await;
         let mut answer = answer.unwrap_or_else(|failure| failure.answer(origin));
         answer::finish(&mut answer, id, client_id);
         answer
@@ -118,7 +119,7 @@ impl Management {
         answer
     }
 
-    async fn carried_out(&self, request: Request<Incoming>, origin: &str) -> Result<Answer, Failure> {
+    async fn carried_out(&self, request: Request<Incoming>, from: SocketAddr, origin: &str) -> Result<Answer, Failure> {
         let (parts, body) = request.into_parts();
         let query = Query::parse(parts.uri.query().unwrap_or_default())
             .map_err(|failure| Failure::bad("InvalidUri", failure.message))?;
@@ -127,15 +128,8 @@ impl Management {
         let needs = called.as_ref().map_or(Needs::Contributor, Call::needs);
         let is_for_tokens = matches!(called, Ok(Call::GetOpenIdConfiguration | Call::SignIn));
         let is_tenants = matches!(&called, Err(failure) if failure.code == "invalid_request");
-        let (by, is_contributor) = match needs {
-            Needs::Nothing => (String::new(), false),
-            Needs::Principal | Needs::Contributor if is_tenants => (String::new(), false),
-            Needs::Principal => self.proved(&parts.headers)?,
-            Needs::Contributor => match self.proved(&parts.headers)? {
-                (by, true) => (by, true),
-                (by, false) => return Err(not_allowed(&by)),
-            },
-        };
+        let needs = if is_tenants { Needs::Nothing } else { needs };
+        self.proved(needs, &parts.headers)?;
         let call = called?;
         if !is_for_tokens {
             check_version(query.get("api-version"))?;
@@ -145,12 +139,28 @@ impl Management {
         if call == Call::SignIn {
             return Ok(sign_in::answer(&self.catalog, &body, origin));
         }
+        // Its body may have come slowly: keys of principals are replaced, and roles taken away, meanwhile.
+        let proved = self.proved(needs, &parts.headers)?;
+        let is_contributor = proved.as_ref().is_some_and(is_contributor);
+        let by = proved.map(|principal| Requester { who: Who::Principal(principal.name), from });
         let ask = Ask { query, snapshot, body, origin: origin.to_owned(), by, is_contributor };
         self.perform(call, ask).await
     }
 
-    /// Who asks, and whether that is a contributor.
-    fn proved(&self, headers: &HeaderMap) -> Result<(String, bool), Failure> {
+    /// Who asks, if anybody has to be proved, and may.
+    fn proved(&self, needs: Needs, headers: &HeaderMap) -> Result<Option<ServicePrincipal>, Failure> {
+        match needs {
+            Needs::Nothing => Ok(None),
+            Needs::Principal => self.principal(headers).map(Some),
+            Needs::Contributor => match self.principal(headers)? {
+                principal if is_contributor(&principal) => Ok(Some(principal)),
+                principal => Err(not_allowed(&principal.name)),
+            },
+        }
+    }
+
+    /// Who asks, by the token that is shown.
+    fn principal(&self, headers: &HeaderMap) -> Result<ServicePrincipal, Failure> {
         let given = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         let token =
             given.and_then(|given| given.split_once(' ')).filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
@@ -161,16 +171,14 @@ impl Management {
             ));
         };
         let principal = tokens::verify(token.trim(), (Audience::Management, None), &self.catalog, Timestamp::now());
-        let principal = principal.map_err(|wrong| {
+        principal.map_err(|wrong| {
             let code = match wrong {
                 tokens::Wrong::Unknown => "InvalidAuthenticationToken",
                 tokens::Wrong::Expired => "ExpiredAuthenticationToken",
                 tokens::Wrong::Audience => "InvalidAuthenticationTokenAudience",
             };
             Failure::unauthenticated(code, format!("Authentication failed: {wrong}."))
-        })?;
-        let is_contributor = principal.roles.contains(&Role::Contributor);
-        Ok((format!("principal:{}", principal.name), is_contributor))
+        })
     }
 
     async fn perform(&self, call: Call, ask: Ask) -> Result<Answer, Failure> {
@@ -196,7 +204,7 @@ impl Management {
             Call::PutAccount(name) => accounts::put(self, &ask, &name).await,
             Call::PatchAccount(name) => accounts::patch(self, &ask, &name),
             Call::DeleteAccount(name) => accounts::delete(self, &ask, &name).await,
-            Call::ListKeys(name) => accounts::keys(self, &name),
+            Call::ListKeys(name) => accounts::keys(self, &ask, &name),
             Call::RegenerateKey(name) => accounts::regenerate_key(self, &ask, &name).await,
             Call::SignForAccount(name) => signatures::of_account(self, &ask, &name),
             Call::SignForService(name) => signatures::of_service(self, &ask, &name),
@@ -242,6 +250,12 @@ impl Management {
 }
 
 impl Ask {
+    /// Who wants something changed. Whoever has proved nothing changes nothing.
+    fn requester(&self) -> Result<Requester, Failure> {
+        let nobody = || Failure::unauthenticated("AuthenticationFailed", "Authentication failed. Nobody was proved.");
+        self.by.clone().ok_or_else(nobody)
+    }
+
     /// Whether the answer is to tell this, too.
     fn expands(&self, what: &str) -> bool {
         let asked = self.query.get("$expand").unwrap_or_default();
@@ -264,9 +278,15 @@ pub(crate) fn read_body(body: &[u8]) {
     signatures::read(body);
 }
 
-fn not_allowed(by: &str) -> Failure {
-    let message =
-        format!("The client '{by}' has no role that allows this; it needs {}.", Role::Contributor.azure_name());
+fn is_contributor(principal: &ServicePrincipal) -> bool {
+    principal.roles.contains(&Role::Contributor)
+}
+
+fn not_allowed(principal: &str) -> Failure {
+    let message = format!(
+        "The client 'principal:{principal}' has no role that allows this; it needs {}.",
+        Role::Contributor.azure_name()
+    );
     Failure::new(StatusCode::FORBIDDEN, "AuthorizationFailed", message)
 }
 

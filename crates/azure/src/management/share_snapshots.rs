@@ -51,10 +51,10 @@ pub(super) fn named(call: &Call, headers: &HeaderMap, query: &Query) -> Result<O
 pub(super) async fn put(management: &Management, ask: &Ask, of: &OfShare) -> Result<Answer, Failure> {
     let metadata = super::shares::wanted_metadata(ask)?;
     let (account, share) = management.share(of)?;
-    let by = ask.by.clone();
+    let by = ask.requester()?;
     let (of_account, name): (AccountName, ShareName) = (account.name.parse()?, share.name.parse()?);
     let made = management
-        .changed(move |operations| operations.take_snapshot(By::Principal(&by), &of_account, &name, metadata));
+        .changed(move |operations| operations.take_snapshot(By::Requester(&by), &of_account, &name, metadata));
     Ok(answered(StatusCode::CREATED, &told(management, &account, share, &made.await?)))
 }
 
@@ -66,15 +66,15 @@ pub(super) async fn get(management: &Management, of: &OfShare, at: SnapshotTime)
     Ok(answered(StatusCode::OK, &told(management, &account, share, &snapshot)))
 }
 
-/// All of a share.
-pub(super) async fn all(
-    management: &Management,
-    account: &control::Account,
-    share: &ShareRecord,
-) -> Result<Vec<Value>, Failure> {
-    let of = share.clone();
-    let snapshots = management.changed(move |operations| operations.snapshots(&of)).await?;
-    Ok(snapshots.iter().map(|snapshot| told(management, account, share.clone(), snapshot)).collect())
+/// All of an account's shares, each with its share's name.
+pub(super) async fn all(management: &Management, account: &control::Account) -> Result<Vec<(String, Value)>, Failure> {
+    let mut shares = management.catalog.shares();
+    shares.retain(|share| share.account == account.name);
+    let snapshots = management.changed(move |operations| operations.snapshots_of_all(&shares)).await?;
+    let told = |(share, snapshot): (ShareRecord, ShareSnapshot)| {
+        (share.name.clone(), told(management, account, share, &snapshot))
+    };
+    Ok(snapshots.into_iter().map(told).collect())
 }
 
 /// Deletes one.
@@ -84,9 +84,9 @@ pub(super) async fn delete(
     share: ShareRecord,
     at: SnapshotTime,
 ) -> Result<Answer, Failure> {
-    let by = ask.by.clone();
+    let by = ask.requester()?;
     let deleted = management
-        .changed(move |operations| operations.delete_snapshot(By::Principal(&by), &share, at, LeaseNamed::This(None)));
+        .changed(move |operations| operations.delete_snapshot(By::Requester(&by), &share, at, LeaseNamed::This(None)));
     deleted.await?;
     Ok(empty(StatusCode::OK))
 }

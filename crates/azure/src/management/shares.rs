@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use control::{
     AccessTier, Account, AccountKind, AccountName, AzureShare, BREAK_SECONDS_MAX, Billing, By, DeletedShare,
-    LEASE_SECONDS, LeaseAction, NewShare, Provision, ProvisionChanges, ProvisionUpdate, ShareChanges, ShareName,
-    ShareProperties, ShareRecord, Source, lease_by, refused_by_lease,
+    LEASE_SECONDS, LeaseAction, NewShare, Provision, ProvisionChanges, ProvisionUpdate, Requester, ShareChanges,
+    ShareName, ShareProperties, ShareRecord, Source, lease_by, refused_by_lease,
 };
 use hyper::StatusCode;
 use jiff::Timestamp;
@@ -89,10 +89,7 @@ pub(super) async fn list(management: &Management, ask: &Ask, account: &str) -> R
         .map(|share| (share.name.clone(), told(management, &account, share)))
         .collect();
     if ask.expands("snapshots") {
-        for share in management.catalog.shares().iter().filter(|share| share.account == account.name) {
-            let all = share_snapshots::all(management, &account, share).await?;
-            shares.extend(all.into_iter().map(|told| (share.name.clone(), told)));
-        }
+        shares.extend(share_snapshots::all(management, &account).await?);
     }
     if ask.expands("deleted") {
         let deleted = management.catalog.deleted_shares(&account.name);
@@ -176,8 +173,8 @@ pub(super) async fn put(management: &Management, ask: &Ask, of: &OfShare) -> Res
     let mut kept = AzureShare::default();
     wanted.tier(&account)?.into_iter().for_each(|tier| kept.set_tier(tier, Timestamp::now()));
     wanted.metadata.into_iter().for_each(|metadata| kept.metadata = metadata);
-    let by = ask.by.clone();
-    let share = management.changed(move |operations| operations.create_share(By::Principal(&by), &new, kept)).await?;
+    let by = ask.requester()?;
+    let share = management.changed(move |operations| operations.create_share(By::Requester(&by), &new, kept)).await?;
     Ok(answered(StatusCode::CREATED, &told(management, &account, &share)))
 }
 
@@ -187,14 +184,14 @@ pub(super) async fn patch(management: &Management, ask: &Ask, of: &OfShare) -> R
     wanted.refuse_other()?;
     let tier = wanted.tier(&account)?;
     let changes = wanted.changes(&share);
-    let (by, of_account): (String, AccountName) = (ask.by.clone(), account.name.parse()?);
+    let (by, of_account): (Requester, AccountName) = (ask.requester()?, account.name.parse()?);
     let name: ShareName = share.name.parse()?;
     let keep = move |kept: &mut AzureShare, now| {
         wanted.metadata.into_iter().for_each(|metadata| kept.metadata = metadata);
         tier.into_iter().for_each(|tier| kept.set_tier(tier, now));
     };
     let changed = management.changed(move |operations| {
-        operations.update_share(By::Principal(&by), &of_account, &name, &changes, None, keep)
+        operations.update_share(By::Requester(&by), &of_account, &name, &changes, None, keep)
     });
     Ok(answered(StatusCode::OK, &told(management, &account, &changed.await?)))
 }
@@ -209,10 +206,10 @@ pub(super) async fn delete(management: &Management, ask: &Ask, of: &OfShare) -> 
         return share_snapshots::delete(management, ask, share, at).await;
     }
     let snapshots = share_snapshots::deleted_with(&ask.query)?;
-    let by = ask.by.clone();
+    let by = ask.requester()?;
     let (account, name): (AccountName, ShareName) = (account.name.parse()?, share.name.parse()?);
     let deleted = management
-        .changed(move |operations| operations.delete_share(By::Principal(&by), &account, &name, None, snapshots));
+        .changed(move |operations| operations.delete_share(By::Requester(&by), &account, &name, None, snapshots));
     deleted.await?;
     Ok(empty(StatusCode::OK))
 }
@@ -220,11 +217,11 @@ pub(super) async fn delete(management: &Management, ask: &Ask, of: &OfShare) -> 
 /// Has a deleted share there again, by its name or another.
 pub(super) async fn restore(management: &Management, ask: &Ask, of: &OfShare) -> Result<Answer, Failure> {
     let (account, wanted) = (management.account(&of.account)?, ask.json::<WantedAgain>()?);
-    let (by, account): (String, AccountName) = (ask.by.clone(), account.name.parse()?);
+    let (by, account): (Requester, AccountName) = (ask.requester()?, account.name.parse()?);
     let (deleted, name): (ShareName, ShareName) = (wanted.deleted_share_name.parse()?, of.share.parse()?);
     let version = wanted.deleted_share_version;
     let restored = management.changed(move |operations| {
-        operations.undelete_share(By::Principal(&by), &account, &deleted, Some(&version), &name)
+        operations.undelete_share(By::Requester(&by), &account, &deleted, Some(&version), &name)
     });
     restored.await?;
     Ok(empty(StatusCode::OK))

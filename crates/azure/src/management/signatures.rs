@@ -1,6 +1,6 @@
 //! Shared access signatures that are made for somebody (`ListAccountSas`, `ListServiceSas`): what a client with a key makes by itself.
 
-use control::Keys;
+use control::{By, Keys};
 use hyper::StatusCode;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
@@ -48,7 +48,10 @@ pub(super) fn of_account(management: &Management, ask: &Ask, account: &str) -> R
         ("se", needed("signedExpiry", &wanted.signed_expiry)?),
     ];
     let target = target(account, "");
-    Ok(answered(StatusCode::OK, &json!({ "accountSasToken": signed(management, &wanted, &target?, &parameters)? })))
+    Ok(answered(
+        StatusCode::OK,
+        &json!({ "accountSasToken": signed(management, ask, &wanted, &target?, &parameters)? }),
+    ))
 }
 
 /// One of a share or a file, which is named as `/file/ACCOUNT/SHARE/PATH`.
@@ -70,7 +73,7 @@ pub(super) fn of_service(management: &Management, ask: &Ask, account: &str) -> R
     let optional = optional.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
     let kind = needed("signedResource", &wanted.signed_resource)?;
     let parameters: Vec<(&str, &str)> = std::iter::once(("sr", kind)).chain(optional).collect();
-    let token = signed(management, &wanted, &target(account, path)?, &parameters)?;
+    let token = signed(management, ask, &wanted, &target(account, path)?, &parameters)?;
     Ok(answered(StatusCode::OK, &json!({ "serviceSasToken": token })))
 }
 
@@ -93,6 +96,7 @@ fn needed<'a>(name: &str, value: &'a Option<String>) -> Result<&'a str, Failure>
 /// The part of a URL behind its question mark.
 fn signed(
     management: &Management,
+    ask: &Ask,
     wanted: &Wanted,
     target: &Target,
     parameters: &[(&str, &str)],
@@ -116,6 +120,7 @@ fn signed(
     let text = all.iter().map(text).collect::<Vec<_>>().join("&");
     let wrong = |failure: crate::failure::Failure| Failure::bad("InvalidRequestPropertyValue", failure.message);
     let signature = auth::signature(&Query::parse(&text).map_err(wrong)?, target, key).map_err(wrong)?;
+    management.operations.note_secret_told(By::Requester(&ask.requester()?), "shared access signature", &account);
     Ok(format!("{text}&sig={}", utf8_percent_encode(&signature, NON_ALPHANUMERIC)))
 }
 

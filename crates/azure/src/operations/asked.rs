@@ -5,10 +5,10 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use control::{KnownCatalog, SnapshotTime};
+use control::{KnownCatalog, Requester, SnapshotTime, Who};
 use hyper::http::request::Parts;
 use jiff::Timestamp;
-use server::admin::{AuditOrigin, AuditSource, NotedOrigin};
+use server::admin::{AuditOrigin, AuditProof, AuditSource, NotedOrigin};
 
 use super::{Operation, Service};
 use crate::auth::{self, CopySource, Evidence, Proven, Way};
@@ -125,6 +125,18 @@ impl Ask {
     /// Refuses it where it is no longer allowed: something had to be waited for.
     pub(super) fn prove_again(&self, service: &Service) -> Result<(), Failure> {
         self.asked.prove(&service.catalog).map(drop)
+    }
+
+    /// Who wants something changed, for the log.
+    pub(super) fn requester(&self, known: &KnownCatalog) -> Requester {
+        let Evidence { proof, requester, .. } = self.by.evidence();
+        let is_principal = matches!(proof, AuditProof::Token | AuditProof::DelegatedAccess);
+        let name_of = |id: &str| known.service_principal_and_key(id).map(|(principal, _)| principal.name);
+        let who = match is_principal {
+            true => Who::Principal(name_of(requester).unwrap_or_else(|| requester.clone())),
+            false => Who::Account(requester.clone()),
+        };
+        Requester { who, from: self.peer }
     }
 
     /// A header's value.

@@ -2,6 +2,7 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use control::By;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -54,6 +55,8 @@ pub(super) fn key(service: &Service, ask: &Ask) -> Result<Answer, Failure> {
         version: ask.header("x-ms-version").unwrap_or(VERSION).to_owned(),
     };
     let keys = service.catalog.keys(ask.by.account()).ok_or_else(|| Failure::unauthenticated("the account is gone"))?;
+    let by = ask.requester(&service.catalog);
+    service.operations.note_secret_told(By::Requester(&by), "user delegation key", ask.by.account());
     xml(
         "UserDelegationKey",
         &Key {

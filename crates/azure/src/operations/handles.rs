@@ -153,7 +153,8 @@ pub(super) async fn close(service: &Service, ask: &Ask) -> Result<Answer, Failur
     let (mut found, marker) = opens(service, ask, &place, most)?;
     found.retain(|open| wanted.is_none_or(|wanted| open.id == wanted));
     // One that its client has closed meanwhile is closed.
-    found.iter().for_each(|open| drop(service.operations.close_open(By::Rest, open.id)));
+    let by = ask.requester(&service.catalog);
+    found.iter().for_each(|open| drop(service.operations.close_open(By::Requester(&by), open.id)));
     let mut answer = empty(StatusCode::OK);
     if !marker.is_empty() {
         set(&mut answer, "x-ms-marker", &marker);

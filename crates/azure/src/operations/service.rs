@@ -124,18 +124,19 @@ pub(super) async fn list_shares(service: &Service, ask: &Ask) -> Result<Answer, 
     let (account, kind) = (ask.by.account(), service.kind(ask.by.account()));
     let is_meant = |name: &str| name.starts_with(prefix.unwrap_or_default());
     let mut shares: Vec<(String, Share)> = Vec::new();
-    for share in service.catalog.shares().into_iter().filter(|share| share.account == account && is_meant(&share.name))
-    {
-        let kept = service.catalog.azure_share(&share);
-        if include.snapshots {
-            let of = share.clone();
-            for snapshot in service.in_catalog(move |operations| operations.snapshots(&of)).await? {
-                let mut told = told(&of_snapshot(share.clone(), &snapshot), &snapshot.kept, kind, &include);
-                told.snapshot = Some(snapshot.at.to_string());
-                shares.push((format!("{}?{}", share.name, snapshot.at), told));
-            }
+    let mut meant = service.catalog.shares();
+    meant.retain(|share| share.account == account && is_meant(&share.name));
+    if include.snapshots {
+        let of = meant.clone();
+        let snapshots = service.in_catalog(move |operations| operations.snapshots_of_all(&of)).await?;
+        for (share, snapshot) in snapshots {
+            let mut told = told(&of_snapshot(share.clone(), &snapshot), &snapshot.kept, kind, &include);
+            told.snapshot = Some(snapshot.at.to_string());
+            shares.push((format!("{}?{}", share.name, snapshot.at), told));
         }
-        let told = told(&share, &kept, kind, &include);
+    }
+    for share in meant {
+        let told = told(&share, &service.catalog.azure_share(&share), kind, &include);
         shares.push((share.name, told));
     }
     let deleted = if include.deleted { service.catalog.deleted_shares(account) } else { Vec::new() };

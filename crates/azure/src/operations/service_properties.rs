@@ -1,6 +1,6 @@
 //! How an account's file service is set up ("Get and Set File Service Properties").
 
-use control::{AccountChanges, CorsRule, FileService, MetricsPolicy};
+use control::{AccountChanges, By, CorsRule, FileService, MetricsPolicy};
 use hyper::StatusCode;
 use serde::{Deserialize, Serialize};
 use server::admin::Multichannel;
@@ -146,8 +146,9 @@ pub(super) async fn set(service: &Service, ask: &Ask) -> Result<Answer, Failure>
     };
     to.check().map_err(|error| wrong(error.what()))?;
     let changes = AccountChanges { multichannel, ..AccountChanges::default() };
+    let by = ask.requester(&service.catalog);
     service
-        .in_catalog(move |operations| operations.set_file_service(control::By::Rest, &account, &to, changes))
+        .in_catalog(move |operations| operations.set_file_service(By::Requester(&by), &account, &to, changes))
         .await?;
     Ok(empty(StatusCode::ACCEPTED))
 }

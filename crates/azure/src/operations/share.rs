@@ -65,7 +65,8 @@ pub(super) async fn create(service: &Service, ask: &Ask) -> Result<Answer, Failu
     let mut kept = AzureShare::default();
     kept.metadata = metadata;
     wanted.tier.into_iter().for_each(|tier| kept.set_tier(tier, Timestamp::now()));
-    let share = service.in_catalog(move |operations| operations.create_share(By::Rest, &new, kept)).await?;
+    let by = ask.requester(&service.catalog);
+    let share = service.in_catalog(move |operations| operations.create_share(By::Requester(&by), &new, kept)).await?;
     let mut answer = empty(StatusCode::CREATED);
     set_version(&mut answer, &service.catalog.azure_share(&share));
     set_quota(&mut answer, &share);
@@ -102,6 +103,7 @@ pub(super) async fn delete(service: &Service, ask: &Ask) -> Result<Answer, Failu
         Some("include-leased") => WithSnapshots::All,
         Some(_) => return Err(Failure::header(SNAPSHOTS, "include, or include-leased")),
     };
+    let by = ask.requester(&service.catalog);
     if let Some(at) = ask.snapshot {
         if snapshots != WithSnapshots::Refused {
             return Err(Failure::header(SNAPSHOTS, "none, where one snapshot is deleted"));
@@ -109,7 +111,7 @@ pub(super) async fn delete(service: &Service, ask: &Ask) -> Result<Answer, Failu
         let (share, lease) = (service.record(ask)?, ask.lease_id());
         service
             .in_catalog(move |operations| {
-                operations.delete_snapshot(By::Rest, &share, at, LeaseNamed::This(lease.as_deref()))
+                operations.delete_snapshot(By::Requester(&by), &share, at, LeaseNamed::This(lease.as_deref()))
             })
             .await?;
         return Ok(accepted());
@@ -119,7 +121,8 @@ pub(super) async fn delete(service: &Service, ask: &Ask) -> Result<Answer, Failu
         .in_catalog(move |operations| {
             // How full it was is told where it is known.
             let used = operations.used_bytes(&account, &share)?;
-            let _: Deletion = operations.delete_share(By::Rest, &account, &share, lease.as_deref(), snapshots)?;
+            let _: Deletion =
+                operations.delete_share(By::Requester(&by), &account, &share, lease.as_deref(), snapshots)?;
             Ok(used)
         })
         .await?;
@@ -136,8 +139,11 @@ pub(super) async fn undelete(service: &Service, ask: &Ask) -> Result<Answer, Fai
     let named = |name| ask.header(name).filter(|value| !value.is_empty()).ok_or_else(|| Failure::missing(name));
     let (deleted, version) = (named(NAME)?, named(VERSION)?.to_owned());
     let deleted: ShareName = deleted.parse().map_err(|_| Failure::no_share(deleted))?;
+    let by = ask.requester(&service.catalog);
     let share = service
-        .in_catalog(move |operations| operations.undelete_share(By::Rest, &account, &deleted, Some(&version), &share))
+        .in_catalog(move |operations| {
+            operations.undelete_share(By::Requester(&by), &account, &deleted, Some(&version), &share)
+        })
         .await?;
     service.sessions.leave_all(&share).await;
     let mut answer = empty(StatusCode::CREATED);
@@ -152,8 +158,10 @@ pub(super) async fn snapshot(service: &Service, ask: &Ask) -> Result<Answer, Fai
     let kept = service.catalog.azure_share(&service.record(ask)?);
     super::share_lease::check(ask, &kept)?;
     let sent = Some(sent).filter(|sent| !sent.is_empty());
-    let snapshot =
-        service.in_catalog(move |operations| operations.take_snapshot(By::Rest, &account, &share, sent)).await?;
+    let by = ask.requester(&service.catalog);
+    let snapshot = service
+        .in_catalog(move |operations| operations.take_snapshot(By::Requester(&by), &account, &share, sent))
+        .await?;
     let mut answer = empty(StatusCode::CREATED);
     set_version(&mut answer, &snapshot.kept);
     set(&mut answer, "x-ms-snapshot", &snapshot.at.to_string());

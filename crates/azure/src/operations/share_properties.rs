@@ -178,9 +178,10 @@ pub(super) async fn set(service: &Service, ask: &Ask) -> Result<Answer, Failure>
     let wanted = Wanted::of_share(ask, service.kind(ask.by.account()))?;
     let changes = wanted.changes(&record, service.is_provisioned(ask.by.account()));
     let keep = move |kept: &mut AzureShare, now| wanted.tier.into_iter().for_each(|tier| kept.set_tier(tier, now));
+    let by = ask.requester(&service.catalog);
     let share = service
         .in_catalog(move |operations| {
-            operations.update_share(By::Rest, &account, &name, &changes, lease.as_deref(), keep)
+            operations.update_share(By::Requester(&by), &account, &name, &changes, lease.as_deref(), keep)
         })
         .await?;
     let mut answer = empty(StatusCode::OK);
