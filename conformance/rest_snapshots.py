@@ -94,6 +94,9 @@ def run(kind, report, options):
             expect("a snapshot" in refused, refused)
             refused = server_says(server, "share", "snapshot", "conf")
             expect("an operator named" in refused, refused)
+            told = server._run("share", "snapshots", "conf")
+            expect("has no snapshots" in told and "No snapshot of it can be made" in told and "an operator named" in told, told)
+            expect("can be made" not in server._run("share", "snapshots", "kept"), "it says that none can be made")
         with report.check(NAME, "the log tells who made snapshots, and from where"):
             who = {(one["operator"], one["from"].partition(":")[0]) for one in server.logged("catalog_changed", "snapshot made")}
             expect(who == {("", ""), (f"account:{server.keeper}", HOST), ("principal:its contributor", HOST)}, who)

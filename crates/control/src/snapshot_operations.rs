@@ -83,6 +83,13 @@ impl Catalog {
         self.snapshots_of(share)?.map_or_else(|| Ok(Vec::new()), |of| of.all())
     }
 
+    /// Refuses where no snapshot of a share can be made, with the reason: it does not lie where there are any.
+    pub fn refuse_snapshots(&self, share: &ShareName) -> Result<(), Error> {
+        let record = self.share(share)?;
+        let of = self.snapshots_of(share)?.ok_or_else(|| snapshots::no_snapshots(unsupported(&record)))?;
+        of.refuse_unsupported()
+    }
+
     /// Deletes a snapshot of a share as an operator, whoever has a lease of it, where no server runs that does.
     pub fn delete_snapshot(&mut self, share: &ShareName, at: SnapshotTime) -> Result<(), Error> {
         let of = self.snapshots_of(share)?.ok_or_else(|| snapshots::missing(at))?;

@@ -119,6 +119,11 @@ impl SnapshotsOf {
         Ok(Turn { of: self, _taken: taken })
     }
 
+    /// Refuses where none can be made.
+    pub(crate) fn refuse_unsupported(&self) -> Result<(), Error> {
+        if btrfs::is_subvolume(&self.share) { Ok(()) } else { Err(unsupported(&self.share)) }
+    }
+
     /// When they were made, the oldest first.
     pub(crate) fn times(&self) -> Result<Vec<SnapshotTime>, Error> {
         let names = names_in(&self.folder)?;
@@ -191,9 +196,7 @@ impl Turn {
     /// Makes one.
     pub(crate) fn take(&self, kept: AzureShare, quota_gib: Option<u32>) -> Result<ShareSnapshot, Error> {
         let of = &self.of;
-        if !btrfs::is_subvolume(&of.share) {
-            return Err(unsupported(&of.share));
-        }
+        of.refuse_unsupported()?;
         let times = of.times()?;
         if times.len() >= OF_SHARE_MAX {
             let what = format!("the share has {} snapshots, as many as one may have", times.len());

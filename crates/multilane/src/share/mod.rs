@@ -99,7 +99,9 @@ pub(crate) fn run(path: &Path, command: &ShareCommand, output: Output) -> Result
             output.print(&snapshots::Made { time }, |made| format!("made the snapshot {}\n", made.time))
         }
         ShareCommand::Snapshots { name } => {
-            output.print(&snapshots::shown(catalog.snapshots(name)?), |shown| snapshots::table(shown))
+            let shown = snapshots::shown(catalog.snapshots(name)?);
+            let refused = catalog.refuse_snapshots(name).err();
+            output.print(&shown, |shown| snapshots::text(shown, refused.as_ref()))
         }
         ShareCommand::DeleteSnapshot { name, time, force } => {
             if !force {

@@ -4,7 +4,7 @@ use control::{Catalog, Error, ShareName, ShareSnapshot, SnapshotTime};
 use serde::Serialize;
 
 use crate::question;
-use crate::table::Table;
+use crate::table::{Table, printable};
 
 /// A snapshot that was made just now, as `--json` prints it.
 #[derive(Serialize)]
@@ -30,7 +30,18 @@ pub(super) fn shown(snapshots: Vec<ShareSnapshot>) -> Vec<Shown> {
     snapshots.into_iter().map(shown).collect()
 }
 
-pub(super) fn table(snapshots: &[Shown]) -> String {
+/// They, or that there are none, and whether any can be made: `refused` says why not.
+pub(super) fn text(snapshots: &[Shown], refused: Option<&Error>) -> String {
+    let none = if snapshots.is_empty() { "The share has no snapshots.\n" } else { "" };
+    let why = refused.map(|refused| {
+        let (what, remedy) = (printable(refused.what()), printable(refused.remedy()));
+        format!("No snapshot of it can be made: {what}; {remedy}.\n")
+    });
+    let table = if snapshots.is_empty() { String::new() } else { table(snapshots) };
+    format!("{table}{none}{}", why.unwrap_or_default())
+}
+
+fn table(snapshots: &[Shown]) -> String {
     let mut table = Table::new(["TIME", "LEASED"]);
     for one in snapshots {
         table.row([one.time.clone(), if one.leased { "yes" } else { "no" }.to_owned()]);
