@@ -1,5 +1,5 @@
 //! FSCTL_DUPLICATE_EXTENTS_TO_FILE and its extended form (MS-SMB2 3.3.5.15.17, 3.3.5.15.18, MS-FSA 2.1.5.10.4, 2.1.5.10.5): two
-//! files share what was one file's. Byte-range locks do not stand against it, as on ReFS.
+//! files share what was one file's. Byte-range locks of either stand against it, as they do against reading the one and writing the other.
 
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use wire::fscc::ioctl::{DuplicateExtents, DuplicateExtentsEx};
 use wire::security::access::{READ_DATA, WRITE_DATA};
 use wire::status::Status;
 
-use super::{Answer, Answered, data_of, signed_range, sparse};
+use super::{Answer, Answered, check_read_locks, check_write_locks, data_of, signed_range, sparse};
 use crate::command::context::Context;
 use crate::command::steps::COPY_STEP_BYTES;
 use crate::state::breaks;
@@ -74,6 +74,7 @@ async fn run(context: &Context, asked: DuplicateExtents) -> Answered {
         return Err(Status::NOT_SUPPORTED.into());
     }
     let change = target.begin_change(to.clone())?;
+    check_write_locks(target, file, &to)?;
     let bytes = context.held_bytes()?.min(asked.length);
     let mut sharing = Sharing { source, target: Arc::clone(target), from: from.start, to };
     let server = Arc::clone(context.server());
@@ -130,6 +131,8 @@ impl Sharing {
     /// Shares the next parts, as much as a copy's step copies.
     fn advance(&mut self) -> Result<(), Refusal> {
         let (source, target) = (self.source.file()?, self.target.file()?);
+        // Each step, as each READ, looks at the locks that there are then; in the target none comes to be while it changes.
+        check_read_locks(&self.source, source, &(self.from..self.from + (self.to.end - self.to.start)))?;
         let mut room = COPY_STEP_BYTES;
         while !self.to.is_empty() && room > 0 {
             let left = self.to.end - self.to.start;

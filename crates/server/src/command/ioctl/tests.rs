@@ -224,6 +224,28 @@ async fn copies_respect_locks_on_both_sides() {
 }
 
 #[tokio::test]
+async fn extents_are_not_shared_past_locks_on_either_side() {
+    const UNIT: u64 = 4096;
+    let server = server(Signing::Enabled);
+    let (mut one, mut other) = (Peer::sign_in(&server).await, Peer::sign_in(&server).await);
+    let (source, target) = (one.open("source").await, one.open("target").await);
+    write(&mut one, source, 0, &[b'a'; 3 * UNIT as usize]).await;
+    write(&mut one, target, 0, &[b'b'; 3 * UNIT as usize]).await;
+    let (theirs_source, theirs_target) = (other.open("source").await, other.open("target").await);
+    lock(&mut other, theirs_source, UNIT, 1).await;
+    lock(&mut other, theirs_target, 2 * UNIT, 1).await;
+    let share = async |one: &mut Peer, source_offset, target_offset| {
+        let mut input = Vec::new();
+        DuplicateExtents { source, source_offset, target_offset, length: UNIT }.encode(&mut input);
+        one.ioctl(CtlCode::DUPLICATE_EXTENTS_TO_FILE, target, &input, 0).await.status()
+    };
+    assert_eq!(share(&mut one, UNIT, 0).await, Status::FILE_LOCK_CONFLICT, "read past a lock");
+    assert_eq!(share(&mut one, 0, 2 * UNIT).await, Status::FILE_LOCK_CONFLICT, "written past a lock");
+    assert_eq!(read(&mut other, theirs_target, 0, 3 * UNIT as u32).await, [b'b'; 3 * UNIT as usize]);
+    assert_eq!(share(&mut one, 0, UNIT).await, Status::SUCCESS);
+}
+
+#[tokio::test]
 async fn a_file_is_copied_over_itself_whole() {
     let (mut peer, source, _) = two_files().await;
     let key = key(&mut peer, source).await;
