@@ -1,7 +1,8 @@
 //! What clients may do with a share in a second: the share's limits, and those of each user, each file and the account.
 //!
 //! A request takes of all that apply to it before it begins, that of the file or of metadata first and the account's last, and waits where one
-//! of them is used up ([`RateLimit`]). The members among whom a limit is shared evenly are sessions.
+//! of them is used up ([`RateLimit`]). It is shared evenly among users, and what
+//! one has among that one's sessions.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use wire::ids::{Command, SessionId};
 
-use crate::resource::rate_limit::{MadeOnUse, Over, Rate, RateLimit, Rates};
+use crate::resource::rate_limit::{MadeOnUse, Member, Over, Rate, RateLimit, Rates};
 use crate::state::counters::Throttle;
 use crate::state::user::UserId;
 
@@ -269,6 +270,7 @@ impl Work {
 pub(crate) struct TreeLimit {
     share: Arc<ShareLimit>,
     user: Arc<RateLimit>,
+    user_id: UserId,
 }
 
 /// The limits that may apply to one request, in the order in which they are taken of.
@@ -286,7 +288,7 @@ enum Which {
 
 impl TreeLimit {
     pub(crate) fn of(share: &Arc<ShareLimit>, user: UserId) -> Self {
-        TreeLimit { share: Arc::clone(share), user: share.taken_by(user) }
+        TreeLimit { share: Arc::clone(share), user: share.taken_by(user), user_id: user }
     }
 
     /// True where something may have to wait.
@@ -343,7 +345,8 @@ impl TreeLimit {
         session: SessionId,
         waits: impl Fn(Throttle),
     ) -> Taken<'a> {
-        let mut taken = Taken { limits: self, work, file, member: Some(session.0), of: 0 };
+        let member = Member { user: self.user_id.0.into(), session: session.0 };
+        let mut taken = Taken { limits: self, work, file, member: Some(member), of: 0 };
         for which in LIMITS {
             let Some((limit, rates)) = self.applying(which, work, file) else { continue };
             let count = |over| {
@@ -351,7 +354,7 @@ impl TreeLimit {
                 self.share.delays.count(by, used_up);
                 waits(throttle(by, used_up));
             };
-            limit.take(rates, work.bytes(), session.0, count).await;
+            limit.take(rates, work.bytes(), member, count).await;
             taken.note(which);
         }
         taken
@@ -394,7 +397,7 @@ pub(crate) struct Taken<'a> {
     work: Work,
     file: Option<&'a MadeOnUse>,
     /// Who may have waited for it.
-    member: Option<u64>,
+    member: Option<Member>,
     /// A bit for each of the limits that it was taken of.
     of: u8,
 }

@@ -1,5 +1,5 @@
-//! Requests and bytes a second, with bursts. Who is over a limit waits; nobody is refused. What is allowed is shared evenly among the members who
-//! want more of it (the sessions of a share), however much each asks for at a time.
+//! Requests and bytes a second, with bursts. Who is over a limit waits; nobody is refused. What is allowed is shared evenly among the users who want
+//! more of it, and what one has among that one's sessions, however much each asks for at a time and however often one signs in.
 //!
 //! As long as nobody waits a limit is a few atomic numbers: no lock, no allocation. Behind them is a line of those who wait. A task of the shard whose
 //! request was the first in it leads: it sleeps until somebody's time has come, and lets all go whose has, until the line is empty.
@@ -20,6 +20,7 @@ use tokio::task::spawn_local;
 use tokio::time::{Instant, sleep_until};
 
 use bucket::Bucket;
+pub(crate) use line::Member;
 use line::{Line, Place, Waiting};
 use rates::Price;
 pub(crate) use rates::Rates;
@@ -98,7 +99,7 @@ impl RateLimit {
         self: &Arc<Self>,
         rates: &Arc<Rates>,
         bytes: u64,
-        member: u64,
+        member: Member,
         begins_to_wait: impl FnOnce(Over),
     ) {
         let now = self.since(Instant::now());
@@ -132,7 +133,7 @@ impl RateLimit {
     }
 
     /// Gives back what a request has taken for more bytes than it was made with.
-    pub(crate) fn settle(&self, rates: &Rates, taken: u64, made: u64, member: Option<u64>) {
+    pub(crate) fn settle(&self, rates: &Rates, taken: u64, made: u64, member: Option<Member>) {
         let (before, after) = rates.price_of_two(taken, made);
         self.bytes.give_back(before.bytes - after.bytes);
         if self.waiting.load(Ordering::Relaxed) > 0 {
@@ -214,7 +215,7 @@ impl RateLimit {
     }
 
     /// A place in the line, unless the request may go now: nobody is before it, or its member has had less than those who are.
-    fn enter(self: &Arc<Self>, rates: &Arc<Rates>, bytes: u64, member: u64, now: u64) -> Option<Waits<'_>> {
+    fn enter(self: &Arc<Self>, rates: &Arc<Rates>, bytes: u64, member: Member, now: u64) -> Option<Waits<'_>> {
         let price = self.price(rates, bytes, now);
         let mut line = self.line.lock();
         let place = line.place(member);
@@ -222,30 +223,30 @@ impl RateLimit {
         if line.is_first(place) && self.charge(&price, now, ahead).is_ok() {
             if !line.is_empty() {
                 line.count(member, place, &price);
-                line.reached(place);
+                line.goes(place, price.weight());
             }
             return None;
         }
         line.count(member, place, &price);
         let (go, told) = oneshot::channel();
-        line.enter(place, Waiting { member, weight: price.weight(), bytes, go });
+        line.enter(place, Waiting { weight: price.weight(), bytes, go });
         self.waiting.fetch_add(1, Ordering::Relaxed);
         if !std::mem::replace(&mut line.is_led, true) {
             spawn_local(Lead { limit: Arc::clone(self), rates: Arc::clone(rates), is_done: false }.run());
         }
-        Some(Waits { limit: self, place, told, has_gone: false })
+        Some(Waits { limit: self, member, place, told, has_gone: false })
     }
 
     /// Lets all go whose time has come; gives when that of the next one does, and nobody leads any more where there is none.
     fn let_go(&self, rates: &Rates) -> Option<Instant> {
         let mut line = self.line.lock();
         let now = self.since(Instant::now());
-        while let Some((place, first)) = line.first() {
-            let price = self.price(rates, first.bytes, now);
+        while let Some((place, bytes)) = line.first().map(|(place, first)| (place, first.bytes)) {
+            let price = self.price(rates, bytes, now);
             if self.charge(&price, now, 0).is_err() {
                 return Some(self.began + Duration::from_nanos(self.due(&price)));
             }
-            line.reached(place);
+            line.goes(place, price.weight());
             if let Some(left) = self.leave(&mut line, place) {
                 // Who is gone by now gives it back.
                 let _ = left.go.send(price);
@@ -299,6 +300,7 @@ impl Drop for Lead {
 /// A request in the line.
 struct Waits<'a> {
     limit: &'a RateLimit,
+    member: Member,
     place: Place,
     told: oneshot::Receiver<Price>,
     has_gone: bool,
@@ -313,7 +315,7 @@ impl Drop for Waits<'_> {
         let mut line = self.limit.line.lock();
         let left = self.limit.leave(&mut line, self.place);
         if let Some(left) = &left {
-            line.lighten(left.member, left.weight);
+            line.lighten_session(self.member, left.weight);
         }
         drop(line);
         if left.is_none()

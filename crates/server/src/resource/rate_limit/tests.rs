@@ -17,6 +17,15 @@ struct Limited {
     rates: Arc<Rates>,
 }
 
+/// Clients of users of their own, and of one user.
+fn of_users(number: u64) -> Member {
+    Member { user: number, session: number }
+}
+
+fn of_one_user(number: u64) -> Member {
+    Member { user: 7, session: number }
+}
+
 /// How much one client was let do.
 #[derive(Clone, Default)]
 struct Done(Rc<Cell<u64>>);
@@ -30,8 +39,12 @@ impl Limited {
         Limited::to(Rate { requests: Some(RequestRate::steady(requests)), mib: None })
     }
 
-    /// A client that has `depth` requests of `bytes` on their way at all times, each of which takes `micros` beside its wait.
-    fn client(&self, member: u64, depth: usize, bytes: u64, micros: u64) -> Done {
+    /// A client of a user of its own that has `depth` requests of `bytes` on their way at all times, each of which takes `micros` beside its wait.
+    fn client(&self, number: u64, depth: usize, bytes: u64, micros: u64) -> Done {
+        self.client_of(of_users(number), depth, bytes, micros)
+    }
+
+    fn client_of(&self, member: Member, depth: usize, bytes: u64, micros: u64) -> Done {
         let done = Done::default();
         for _ in 0..depth {
             let (this, done) = (self.clone(), done.clone());
@@ -96,9 +109,11 @@ async fn ten_seconds_have_as_many_bytes_whatever_the_size() {
 #[tokio::test(start_paused = true)]
 async fn one_request_at_a_time_has_as_much_as_sixty_four() {
     in_virtual_time(async {
-        for rate in [500, 3_000] {
+        for (rate, of) in
+            [(500, of_users as fn(u64) -> Member), (3_000, of_users), (500, of_one_user), (3_000, of_one_user)]
+        {
             let limited = Limited::steady(rate);
-            let (one, many) = (limited.client(1, 1, 4_096, 0), limited.client(2, 64, 4_096, 0));
+            let (one, many) = (limited.client_of(of(1), 1, 4_096, 0), limited.client_of(of(2), 64, 4_096, 0));
             sleep(Duration::from_secs(1)).await;
             let (before, one) = (many.0.get(), one.within(10).await);
             let many = many.0.get() - before;
@@ -112,9 +127,11 @@ async fn one_request_at_a_time_has_as_much_as_sixty_four() {
 #[tokio::test(start_paused = true)]
 async fn small_requests_one_at_a_time_have_as_much_as_large_ones() {
     in_virtual_time(async {
-        for (small, large, mib) in [(64 << 10, MIB, 50), (256 << 10, 8 * MIB, 110), (256 << 10, MIB, 20)] {
+        let cases = [(64 << 10, MIB, 50), (256 << 10, 8 * MIB, 110), (256 << 10, MIB, 20)];
+        let whose = [of_users as fn(u64) -> Member, of_one_user];
+        for ((small, large, mib), of) in cases.into_iter().flat_map(|case| whose.map(|of| (case, of))) {
             let limited = Limited::to(Rate { requests: None, mib: Some(mib) });
-            let (one, many) = (limited.client(1, 1, small, 100), limited.client(2, 64, large, 100));
+            let (one, many) = (limited.client_of(of(1), 1, small, 100), limited.client_of(of(2), 64, large, 100));
             sleep(Duration::from_secs(1)).await;
             let (before, one) = (many.0.get(), one.within(20).await * small);
             let many = (many.0.get() - before) * large;
@@ -126,20 +143,42 @@ async fn small_requests_one_at_a_time_have_as_much_as_large_ones() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn eight_members_have_an_eighth_each_though_one_asks_for_large_things() {
+async fn who_signs_in_sixty_times_has_as_much_as_who_does_once() {
     in_virtual_time(async {
-        let limited = Limited::to(Rate { requests: None, mib: Some(100) });
-        let large = limited.client(0, 4, MIB, 100);
-        let small: Vec<_> = (1..8).map(|member| limited.client(member, 16, 64 << 10, 100)).collect();
-        sleep(Duration::from_secs(1)).await;
-        let before: Vec<u64> = small.iter().map(|one| one.0.get()).collect();
-        let large = large.within(20).await;
-        assert_near(large, 100 * 20 / 8, 5);
-        for (one, before) in small.iter().zip(before) {
-            assert_near((one.0.get() - before) / 16, 100 * 20 / 8, 5);
+        for depth in [1, 16] {
+            let limited = Limited::steady(200);
+            let one = limited.client_of(Member { user: 1, session: 1 }, depth, 4_096, 100);
+            let many: Vec<_> =
+                (2..62).map(|session| limited.client_of(Member { user: 2, session }, depth, 4_096, 100)).collect();
+            sleep(Duration::from_secs(2)).await;
+            let before: Vec<u64> = many.iter().map(|one| one.0.get()).collect();
+            assert_near(one.within(60).await, 200 * 60 / 2, 5);
+            for (one, before) in many.iter().zip(before) {
+                assert_near(one.0.get() - before, 200 * 60 / 2 / 60, 10);
+            }
         }
     })
     .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn eight_members_have_an_eighth_each_though_one_asks_for_large_things() {
+    for of in [of_users as fn(u64) -> Member, of_one_user] {
+        in_virtual_time(an_eighth_each(of)).await;
+    }
+}
+
+async fn an_eighth_each(of: fn(u64) -> Member) {
+    let limited = Limited::to(Rate { requests: None, mib: Some(100) });
+    let large = limited.client_of(of(0), 4, MIB, 100);
+    let small: Vec<_> = (1..8).map(|member| limited.client_of(of(member), 16, 64 << 10, 100)).collect();
+    sleep(Duration::from_secs(1)).await;
+    let before: Vec<u64> = small.iter().map(|one| one.0.get()).collect();
+    let large = large.within(20).await;
+    assert_near(large, 100 * 20 / 8, 5);
+    for (one, before) in small.iter().zip(before) {
+        assert_near((one.0.get() - before) / 16, 100 * 20 / 8, 5);
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -162,7 +201,7 @@ async fn credits_run_out_and_come_back_when_the_formula_says() {
         let requests = RequestRate { baseline: 31, burst: 100, credits_max: 69 * 10 };
         let limited = Limited::to(Rate { requests: Some(requests), mib: None });
         for _ in 0..69 * 20 {
-            limited.limit.take(&limited.rates, 0, 1, |_| ()).await;
+            limited.limit.take(&limited.rates, 0, of_users(1), |_| ()).await;
         }
         assert!(limited.limit.credits(&limited.rates) <= 1);
         sleep(Duration::from_secs(10)).await;
@@ -211,7 +250,10 @@ async fn who_stops_waiting_has_taken_nothing() {
     in_virtual_time(async {
         let limited = Limited::steady(10);
         for _ in 0..100 {
-            let wait = tokio::time::timeout(Duration::from_millis(1), limited.limit.take(&limited.rates, 0, 1, |_| ()));
+            let wait = tokio::time::timeout(
+                Duration::from_millis(1),
+                limited.limit.take(&limited.rates, 0, of_users(1), |_| ()),
+            );
             let _ = wait.await;
         }
         let done = limited.client(1, 4, 0, 0);
@@ -266,10 +308,10 @@ async fn spent_credits_hold_up_nobody_who_may_do_more_now() {
 async fn a_large_request_is_paid_for_at_the_rate_that_is_allowed_now() {
     in_virtual_time(async {
         let limited = Limited::to(Rate { requests: None, mib: Some(1) });
-        limited.limit.take(&limited.rates, 8 * MIB, 1, |_| ()).await;
+        limited.limit.take(&limited.rates, 8 * MIB, of_users(1), |_| ()).await;
         limited.rates.change(Rate { requests: None, mib: Some(100) });
         let began = Instant::now();
-        limited.limit.take(&limited.rates, 4_096, 1, |_| ()).await;
+        limited.limit.take(&limited.rates, 4_096, of_users(1), |_| ()).await;
         assert_near(began.elapsed().as_millis() as u64, 80, 5);
     })
     .await;
@@ -282,7 +324,7 @@ async fn who_leaves_the_line_moves_nobody_elses_place() {
         let waits = |member: u64, count: usize| -> Vec<_> {
             let wait = |_| {
                 let this = limited.clone();
-                spawn_local(async move { this.limit.take(&this.rates, 0, member, |_| ()).await })
+                spawn_local(async move { this.limit.take(&this.rates, 0, of_users(member), |_| ()).await })
             };
             (0..count).map(wait).collect()
         };
@@ -291,7 +333,7 @@ async fn who_leaves_the_line_moves_nobody_elses_place() {
         goes.iter().for_each(|task| task.abort());
         sleep(Duration::from_millis(1)).await;
         let began = Instant::now();
-        limited.limit.take(&limited.rates, 0, 3, |_| ()).await;
+        limited.limit.take(&limited.rates, 0, of_users(3), |_| ()).await;
         assert!(began.elapsed() < Duration::from_millis(500), "{:?}", began.elapsed());
         drop(stays);
     })
@@ -303,7 +345,7 @@ async fn what_is_given_back_is_had_at_once_and_shared_evenly() {
     in_virtual_time(async {
         // Reads of small files with large buffers: 8 MiB are asked for, and 4 KiB are there.
         let limited = Limited::to(Rate { requests: None, mib: Some(10) });
-        let counts = [1, 2].map(|member| {
+        let counts = [1, 2].map(of_users).map(|member| {
             let (this, done) = (limited.clone(), Done::default());
             let count = done.clone();
             spawn_local(async move {
