@@ -90,6 +90,9 @@ pub(crate) enum Way<'a> {
     /// A file or directory is to have a name there (MS-FSA 2.1.5.15.7, 2.1.5.15.12). A file's needs SYNCHRONIZE, too: there the
     /// directory is opened for it.
     Name { directory: Read<'a>, kind: Kind },
+    /// A file is to have another name as well. The documents name no right for it. What comes of it counts for others: what the file has from its directory
+    /// becomes its own, and no directory lends its deletion any more.
+    Link { own: Read<'a> },
     /// The name is taken, and what has it goes (MS-FSA 2.1.5.15.12), whatever its attribute READONLY says where that is overridden.
     Replace { taken: Read<'a>, directory: Read<'a>, overrides_read_only: bool },
     /// It is shown in a listing, or stands in somebody's way.
@@ -134,6 +137,8 @@ pub(crate) fn authorize(request: &Request<'_>) -> Result<GrantedAccess, Refusal>
         Way::Name { directory, kind: Kind::File | Kind::Stream } => {
             require(request.user, directory, WRITE_DATA | SYNCHRONIZE)?
         }
+        // By what the user may do with the file, not by what the open was granted: some clients open it to look at its attributes alone.
+        Way::Link { own } => require(request.user, own, WRITE_ATTRIBUTES)?,
         Way::Replace { taken, directory, overrides_read_only } => {
             if *overrides_read_only {
                 // As deleting it takes (MS-FSA 2.1.5.15.4); of a rename the documents do not say.

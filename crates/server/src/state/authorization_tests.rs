@@ -22,7 +22,7 @@ use wire::fscc::{FileAttributes, FileClass};
 use wire::ids::{Command, FileId, Guid, TreeId};
 use wire::security::access::{
     ACCESS_SYSTEM_SECURITY, APPEND_DATA, DELETE, DELETE_CHILD, EXECUTE, FILE_ALL, FILE_GENERIC_READ, MAXIMUM_ALLOWED,
-    READ_ATTRIBUTES, READ_CONTROL, READ_DATA, SYNCHRONIZE, WRITE_DAC, WRITE_DATA, WRITE_OWNER,
+    READ_ATTRIBUTES, READ_CONTROL, READ_DATA, SYNCHRONIZE, WRITE_ATTRIBUTES, WRITE_DAC, WRITE_DATA, WRITE_OWNER,
 };
 use wire::security::{Ace, AceBody, AceFlags, AceKind, Acl, Control, SecurityDescriptor, SecurityInformation, Sid};
 use wire::status::Status;
@@ -274,6 +274,23 @@ async fn a_rename_over_one_of_several_names_asks_its_directory_and_leaves_the_ot
         assert_eq!(peer.set_name(mine, FileClass::RENAME, "mine\\l", true).await, expected);
         assert!(exists(&*store, "theirs\\file") && file.extras().stream("s").unwrap().is_some());
         assert_eq!(node(&*store, "mine\\l").identity() == file.identity(), expected != Status::SUCCESS);
+    }
+}
+
+/// A link has the file keep what counts for it, and its directory lend no deletion: who may only read the file has no such effect on others.
+#[tokio::test]
+async fn a_link_takes_the_right_to_write_the_attributes_of_its_file() {
+    let reads = FILE_GENERIC_READ;
+    for (rights, expected) in [(reads, Status::ACCESS_DENIED), (reads | WRITE_ATTRIBUTES, Status::SUCCESS)] {
+        let (server, store) = realm();
+        make(&*store, "theirs", Kind::Directory, &allowing(other(), FILE_ALL));
+        make(&*store, "theirs\\file", Kind::File, &allowing(user(), rights));
+        make(&*store, "mine", Kind::Directory, &allowing(user(), FILE_ALL));
+        let mut peer = sign_in(&server, USER).await;
+        // What the open was granted does not count: some clients open what they link to look at it alone.
+        let file = open(&mut peer, "theirs\\file", READ_ATTRIBUTES).await.unwrap();
+        assert_eq!(peer.set_name(file, FileClass::LINK, "mine\\l", false).await, expected);
+        assert_eq!(exists(&*store, "mine\\l"), expected == Status::SUCCESS);
     }
 }
 

@@ -28,7 +28,7 @@ pub(super) async fn set(context: &Context, buffer: &[u8]) -> Result<(), Refusal>
     let to = SharePath::parse(from_root(&name)).ok();
     check_one_volume(context, to.as_ref())?;
     if file.file.is_cached() {
-        may_have(context, from_root(&name), flags).await?;
+        may_have(context, (Place::of_link, from_root(&name)), flags).await?;
     }
     breaking::before_change_of_name(context).await?;
     let name_change = begin_name_change(context).await?;
@@ -51,7 +51,7 @@ fn link(job: &Job, name: &str, flags: RenameFlags) -> Result<Option<Identity>, R
     if file.file.is_delete_pending(job.open.id, "") {
         return Err(Status::ACCESS_DENIED.into());
     }
-    let place = Place::find(job, from_root(name), file.kind)?;
+    let place = Place::of_link(job, from_root(name))?;
     if place.taken().is_some() && !flags.contains(RenameFlags::REPLACE_IF_EXISTS) {
         return Err(Status::OBJECT_NAME_COLLISION.into());
     }

@@ -32,8 +32,19 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Finds the place of `name` for a file of `kind`. Refuses where no name may be made in its directory.
-    pub(super) fn find(job: &Job, name: &str, kind: Kind) -> Result<Place, Refusal> {
+    /// Finds the place of another name for the open's file. Refuses where it may not get one, or no name may be made there.
+    pub(super) fn of_link(job: &Job, name: &str) -> Result<Place, Refusal> {
+        let file = job.file()?;
+        job.authorize(Way::Link { own: &|| job.rights(&*file.node, &file.path.now()) })?;
+        Place::find(job, name, file.kind)
+    }
+
+    /// Finds the place of the name that the open's file is to have instead. Refuses where no name may be made there.
+    pub(super) fn of_rename(job: &Job, name: &str) -> Result<Place, Refusal> {
+        Place::find(job, name, job.file()?.kind)
+    }
+
+    fn find(job: &Job, name: &str, kind: Kind) -> Result<Place, Refusal> {
         if name.is_empty() || name.starts_with('\\') {
             return Err(Status::INVALID_PARAMETER.into());
         }
@@ -142,18 +153,20 @@ impl Place {
     }
 }
 
+/// Finds the place of a name.
+type Find = fn(&Job, &str) -> Result<Place, Refusal>;
+
 /// Refuses where the open's file may not have the name, before anybody has to make way for that. Gives what is replaced, where that is
 /// open. It is all judged anew when the name is made.
 pub(super) async fn may_have(
     context: &Context,
-    name: &str,
+    (find, name): (Find, &str),
     flags: RenameFlags,
 ) -> Result<Option<Arc<FileEntry>>, Refusal> {
     let (job, to, name) = (Job::that_looks(context)?, SharePath::parse(name), name.to_owned());
     let look = move || -> Result<_, Refusal> {
-        let file = job.file()?;
-        let place = Place::find(&job, &name, file.kind)?;
-        let taken = place.judged(&job, &*file.node, flags)?;
+        let place = find(&job, &name)?;
+        let taken = place.judged(&job, &*job.file()?.node, flags)?;
         Ok(taken.and_then(|taken| job.server.files.find(taken.identity())))
     };
     let looked = match to {

@@ -84,7 +84,11 @@ async fn what_makes_way(context: &Context, name: &str, flags: RenameFlags) -> Re
         Ok(Resolved::Missing { .. }) | Err(_) => None,
     };
     let cached = entry.is_some_and(|entry| entry.is_cached());
-    if cached || file.kind == Kind::Directory { may_have(context, name, flags).await } else { Ok(None) }
+    if cached || file.kind == Kind::Directory {
+        may_have(context, (Place::of_rename, name), flags).await
+    } else {
+        Ok(None)
+    }
 }
 
 /// Clients may keep what is below a directory open for later: they close it now (MS-FSA 2.1.4.2).
@@ -134,7 +138,7 @@ fn rename(job: &Job, name: &str, flags: RenameFlags) -> Result<Option<Identity>,
         return Err(Status::SHARING_VIOLATION.into());
     }
     let from = file.path.now();
-    let place = Place::find(job, name, file.kind)?;
+    let place = Place::of_rename(job, name)?;
     if file.file.is_delete_pending(job.open.id, "") {
         return Err(Status::ACCESS_DENIED.into());
     }

@@ -88,7 +88,7 @@ impl Judge<'_> {
                     || !case.is_directory && granted & (DELETE_RIGHT | WRITE_ATTRIBUTES_RIGHT) == 0;
                 then(granted, if may { DELETE_RIGHT } else { 0 }, self.new_name())
             }
-            Way::Link => then(plain(0, false)?, 0, self.new_name()),
+            Way::Link => then(plain(0, false)?, 0, self.may_be_linked().and_then(|()| self.new_name())),
             Way::SetList => then(plain(0, false)?, WRITE_DAC_RIGHT, self.has_owner()),
             Way::SetOwner => {
                 let stays = case.old_owner() == Some(case.new_owner);
@@ -190,6 +190,12 @@ impl Judge<'_> {
         let is_directory = self.case.is_directory && self.case.way != Way::MakeStream;
         let told = is_directory && self.rules.have(Difference::DirectoriesTellAttributes);
         if told { READ_ATTRIBUTES_RIGHT } else { 0 }
+    }
+
+    /// No document names a right to the file itself; we want one, whatever the open was granted.
+    fn may_be_linked(&self) -> Result<(), Status> {
+        let may = self.rules.have(Difference::LinksAreFree) || self.grants(&self.case.own, WRITE_ATTRIBUTES_RIGHT) != 0;
+        if may { Ok(()) } else { Err(Status::ACCESS_DENIED) }
     }
 
     /// A name in the other folder (MS-FSA 2.1.5.15.12): the folder lets one be added; what has it may be deleted, or lies in a folder

@@ -35,7 +35,7 @@ pub(crate) enum Difference {
     NamesNeedNoSynchronize,
     /// A rename needs no right to what it replaces.
     RenamesReplaceFreely,
-    /// A link needs no right to its directory.
+    /// A link needs no right to its directory, nor to its file.
     LinksAreFree,
     /// A directory does not replace a file.
     DirectoryReplacesNothing,
