@@ -24,11 +24,18 @@ import datetime, http.client, os, sys, urllib.parse
 from azure.storage.fileshare import AccountSasPermissions, ResourceTypes, generate_account_sas
 url, until = urllib.parse.urlsplit(os.environ["REST_URL"]), datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(hours=1)
 signature = generate_account_sas(os.environ["REST_ACCOUNT"], os.environ["REST_KEY"], ResourceTypes(service=True, container=True, object=True),
-                                 AccountSasPermissions(read=True, list=True), until)
-connection = http.client.HTTPConnection(url.hostname, url.port, timeout=60, source_address=(sys.argv[1], 0))
-connection.request("GET", f"{url.path}/other?restype=directory&comp=list&{signature}")
-answer = connection.getresponse()
-print(answer.status, answer.headers.get("x-ms-error-code", ""))
+                                 AccountSasPermissions(read=True, list=True, write=True, create=True, delete=True), until)
+def ask(method, query, **headers):
+    connection = http.client.HTTPConnection(url.hostname, url.port, timeout=60, source_address=(sys.argv[1], 0))
+    connection.request(method, f"{url.path}{query}&{signature}", headers={"Content-Length": "0", "x-ms-version": "2025-05-05"} | headers)
+    answer = connection.getresponse()
+    return answer.status, answer.headers.get("x-ms-error-code", ""), answer.read()
+lease = {"x-ms-lease-action": "acquire", "x-ms-lease-duration": "-1"}
+asked = [("GET", "/other?restype=directory&comp=list", {}), ("PUT", "/other?restype=share&comp=metadata", {"x-ms-meta-a": "b"}),
+         ("PUT", "/other?restype=share&comp=lease", lease), ("DELETE", "/other?restype=share", {})]
+# Who may use the share does not delete it here.
+told = [ask(method, query, **headers)[:2] for method, query, headers in asked[:None if sys.argv[2:] else 3]]
+print(*sorted({f"{status} {code}".strip() for status, code in told}), b"<Name>other</Name>" in ask("GET", "/?comp=list")[2], sep=",")
 """
 # The operations that the client has requests for.
 BUILT = """
@@ -95,8 +102,8 @@ def run(kind, report, options):
         asked = rest_table.asked_of(server)
         with report.check(NAME, "a share is there for the hosts that may use it, and for no others"):
             server._run("share", "update", "other", "--hosts-allow", "127.0.0.1,127.0.0.3")
-            for source, wanted in (("127.0.0.2", "403 AuthorizationFailure"), ("127.0.0.3", "200")):
-                told = subprocess.run([python, "-c", FROM, source], env=server.rest_environment(), capture_output=True, text=True, timeout=CHECK_SECONDS)
+            for source, wanted in (("127.0.0.2 whatever", "403 AuthorizationFailure,False"), ("127.0.0.3", "200,201,True")):
+                told = subprocess.run([python, "-c", FROM, *source.split()], env=server.rest_environment(), capture_output=True, text=True, timeout=CHECK_SECONDS)
                 expect(told.stdout.strip() == wanted, (source, told.stdout, told.stderr))
     with serving(WithTls, Wanted(shares=("conf", "other"), on_tmpfs=True)) as server:
         for checks in TLS_CHECKS:

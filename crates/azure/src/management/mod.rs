@@ -21,8 +21,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use control::{Error, KnownCatalog, Operations, Requester, Role, ServicePrincipal, SnapshotTime, Who};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
-use hyper::body::Incoming;
+use http_body_util::BodyExt;
+use hyper::body::{Body, Incoming};
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use hyper::{Request, StatusCode};
 use jiff::Timestamp;
@@ -292,20 +292,54 @@ fn not_allowed(principal: &str) -> Failure {
 
 async fn read(body: Incoming) -> Result<Bytes, Failure> {
     let gone = || Failure::bad("InvalidRequestContent", "The body took too long, or broke off.");
-    let read = timeout(BODY_WITHIN, Limited::new(body, BODY_MAX).collect()).await.map_err(|_| gone())?;
-    let whole = read.map_err(|cause| {
-        if cause.is::<LengthLimitError>() {
+    timeout(BODY_WITHIN, copied(body)).await.map_err(|_| gone())?
+}
+
+/// A body, of which each piece is copied: it is a part of all that the connection read with it, and would hold that.
+async fn copied<B: Body<Data = Bytes> + Unpin>(mut body: B) -> Result<Bytes, Failure> {
+    let mut read = Vec::new();
+    while let Some(piece) = body.frame().await {
+        let broken = |_| Failure::bad("InvalidRequestContent", "The body broke off.");
+        let Ok(piece) = piece.map_err(broken)?.into_data() else { continue };
+        if read.len() + piece.len() > BODY_MAX {
             let message = format!("The request content has more than {BODY_MAX} bytes.");
-            return Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestContentTooLarge", message);
+            return Err(Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestContentTooLarge", message));
         }
-        gone()
-    })?;
-    Ok(whole.to_bytes())
+        read.extend_from_slice(&piece);
+    }
+    Ok(read.into())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
+    use http_body_util::channel::Channel;
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_body_in_small_pieces_holds_no_more_than_its_bytes() {
+        // As a connection gives them: each is one byte of a buffer.
+        let buffer = Bytes::from(vec![b'x'; 8 << 10]);
+        let (mut sender, body) = Channel::<Bytes, Infallible>::new(1);
+        let reading = tokio::spawn(copied(body));
+        for _ in 0..10 {
+            sender.send_data(buffer.slice(7..8)).await.unwrap();
+        }
+        drop(sender);
+        assert_eq!(reading.await.unwrap().unwrap(), Bytes::from_static(&[b'x'; 10]));
+        assert!(buffer.is_unique(), "nothing holds what the pieces were cut from");
+    }
+
+    #[tokio::test]
+    async fn a_body_that_is_too_long_is_refused() {
+        let (mut sender, body) = Channel::<Bytes, Infallible>::new(1);
+        let reading = tokio::spawn(copied(body));
+        sender.send_data(Bytes::from(vec![0; BODY_MAX])).await.unwrap();
+        sender.send_data(Bytes::from_static(b"x")).await.unwrap();
+        assert_eq!(reading.await.unwrap().unwrap_err().code, "RequestContentTooLarge");
+    }
 
     #[test]
     fn requests_for_accounts_are_not_for_the_management_interface() {

@@ -1,11 +1,11 @@
 //! Requests as they came, and what somebody is allowed to have done of them.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Deref;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use control::{KnownCatalog, Requester, SnapshotTime, Who};
+use control::{KnownCatalog, Requester, ShareRecord, SnapshotTime, Who};
 use hyper::http::request::Parts;
 use jiff::Timestamp;
 use server::admin::{AuditOrigin, AuditProof, AuditSource, NotedOrigin};
@@ -54,6 +54,10 @@ impl Asked {
         let by = auth::prove(parts, query, target, way, known)?;
         let operation = Operation::of(&parts.method, target, query, &parts.headers)?;
         by.allows(operation, &parts.headers)?;
+        // Whatever is asked of a share: what changes it does not reach its files.
+        if let Some(share) = target.share.as_deref().and_then(|name| known.share_of(by.account(), name)) {
+            check_hosts(&share, way.peer)?;
+        }
         let snapshot = query.snapshot("sharesnapshot")?;
         if parts.headers.contains_key("x-ms-snapshot") {
             return Err(Failure::header("x-ms-snapshot", "none: a snapshot is named by sharesnapshot in the query"));
@@ -73,6 +77,14 @@ impl Asked {
         let (caller, request) = (self.peer.to_string().into(), self.id.clone());
         AuditOrigin { protocol, caller, proof, requester, token, request, source: None }
     }
+}
+
+/// Refuses where a share is not there for this address. Its files are reached by a session of this machine.
+pub(super) fn check_hosts(share: &ShareRecord, from: IpAddr) -> Result<(), Failure> {
+    if share.hosts.allow(Some(from)) {
+        return Ok(());
+    }
+    Err(Failure::new(Code::AuthorizationFailure, "The share may not be used from this address."))
 }
 
 /// What is copied or renamed. Whoever asks is allowed to take it from there.

@@ -38,7 +38,7 @@ use crate::answer::{Answer, empty};
 use crate::failure::{Code, Failure, Lost};
 use crate::sessions::Sessions;
 
-use self::asked::Ask;
+use self::asked::{Ask, check_hosts};
 pub(crate) use self::asked::{Asked, Proof};
 pub(crate) use self::file::PUT_MAX;
 pub(crate) use self::operation::Operation;
@@ -183,13 +183,11 @@ impl Service {
         self.share_named(ask, ask.target.share.as_deref().unwrap_or_default())
     }
 
-    /// A share of the account by its name, which is there for the hosts that may use it alone: its files are reached by a session of this machine.
+    /// A share of the account by its name, which is there for the hosts that may use it alone.
     fn share_named(&self, ask: &Ask, name: &str) -> Result<ShareRecord, Failure> {
         let share = self.catalog.share_of(ask.by.account(), name).ok_or_else(|| Failure::no_share(name))?;
-        if share.hosts.allow(Some(ask.peer.ip())) {
-            return Ok(share);
-        }
-        Err(Failure::new(Code::AuthorizationFailure, "The share may not be used from this address."))
+        check_hosts(&share, ask.peer.ip())?;
+        Ok(share)
     }
 
     /// Does something that waits for the catalog's disk.

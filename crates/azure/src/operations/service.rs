@@ -6,6 +6,7 @@ use control::{AccountKind, AzureShare, ShareProperties, ShareRecord};
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::asked::check_hosts;
 use super::share_properties::{LeaseTold, etag, of_snapshot, quota_gib, tier_name};
 use super::{Ask, Service};
 use crate::answer::{Answer, http_date, xml};
@@ -125,7 +126,8 @@ pub(super) async fn list_shares(service: &Service, ask: &Ask) -> Result<Answer, 
     let is_meant = |name: &str| name.starts_with(prefix.unwrap_or_default());
     let mut shares: Vec<(String, Share)> = Vec::new();
     let mut meant = service.catalog.shares();
-    meant.retain(|share| share.account == account && is_meant(&share.name));
+    let is_for_asker = |share: &ShareRecord| check_hosts(share, ask.peer.ip()).is_ok();
+    meant.retain(|share| share.account == account && is_meant(&share.name) && is_for_asker(share));
     if include.snapshots {
         let of = meant.clone();
         let snapshots = service.in_catalog(move |operations| operations.snapshots_of_all(&of)).await?;
@@ -140,7 +142,7 @@ pub(super) async fn list_shares(service: &Service, ask: &Ask) -> Result<Answer, 
         shares.push((share.name, told));
     }
     let deleted = if include.deleted { service.catalog.deleted_shares(account) } else { Vec::new() };
-    for deleted in deleted.into_iter().filter(|deleted| is_meant(&deleted.share.name)) {
+    for deleted in deleted.into_iter().filter(|deleted| is_meant(&deleted.share.name) && is_for_asker(&deleted.share)) {
         let mut told = told(&deleted.share, &service.catalog.azure_share(&deleted.share), kind, &include);
         told.deleted = Some(true);
         told.version = Some(deleted.version());

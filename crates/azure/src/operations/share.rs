@@ -8,6 +8,7 @@ use hyper::StatusCode;
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::asked::check_hosts;
 use super::kept::metadata;
 use super::share_properties::{Wanted, set_quota, set_version};
 use super::{Ask, Service, accepted};
@@ -139,6 +140,10 @@ pub(super) async fn undelete(service: &Service, ask: &Ask) -> Result<Answer, Fai
     let named = |name| ask.header(name).filter(|value| !value.is_empty()).ok_or_else(|| Failure::missing(name));
     let (deleted, version) = (named(NAME)?, named(VERSION)?.to_owned());
     let deleted: ShareName = deleted.parse().map_err(|_| Failure::no_share(deleted))?;
+    let kept = service.catalog.deleted_shares(account.as_str());
+    if let Some(kept) = kept.iter().find(|kept| kept.version().eq_ignore_ascii_case(&version)) {
+        check_hosts(&kept.share, ask.peer.ip())?;
+    }
     let by = ask.requester(&service.catalog);
     let share = service
         .in_catalog(move |operations| {

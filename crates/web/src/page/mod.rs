@@ -2,6 +2,7 @@
 
 mod answer;
 mod assets;
+mod body;
 mod counted;
 mod guard;
 mod list;

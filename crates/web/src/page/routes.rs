@@ -5,9 +5,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
+use axum::extract::{Path, Query, Request, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, REFRESH, SET_COOKIE};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -24,10 +24,8 @@ use crate::page::readings::Question;
 use crate::page::sessions::{Activity, Shown};
 use crate::page::sign_in::Outcome;
 use crate::page::slow::{self, Span};
-use crate::page::{Served, assets, guard};
+use crate::page::{Served, assets, body, guard};
 
-/// Bytes of a request's body.
-const BODY_MAX: usize = 16 << 10;
 /// Characters of what is searched for, or named.
 const TEXT_MAX: usize = 256;
 /// How long what is to be done waits for its turn. With what it may wait for then, it is less than who asks waits for an answer.
@@ -63,7 +61,6 @@ pub(super) fn all(served: &Arc<OnceLock<Served>>, port: u16) -> Router {
         .route("/api/read/{what}", get(read))
         .fallback(nothing_here)
         .method_not_allowed_fallback(not_so)
-        .layer(DefaultBodyLimit::max(BODY_MAX))
         .layer(middleware::from_fn(guarded))
         .with_state(site)
 }
@@ -104,10 +101,6 @@ fn in_json(response: Response) -> Response {
     if is_json || !(status.is_client_error() || status.is_server_error()) {
         return response;
     }
-    if status == StatusCode::PAYLOAD_TOO_LARGE {
-        let remedy = format!("Send {BODY_MAX} bytes at most.");
-        return Refusal::new(status, "The request is too long.", remedy).into_response();
-    }
     Refusal::new(status, "The request is not understood.", "Load the page anew.").into_response()
 }
 
@@ -135,15 +128,16 @@ struct Credentials {
     password: String,
 }
 
-async fn sign_in(State(site): State<Site>, headers: HeaderMap, body: Bytes) -> Result<Response, Refusal> {
+async fn sign_in(State(site): State<Site>, request: Request) -> Result<Response, Refusal> {
+    let (Parts { headers, .. }, body) = request.into_parts();
     guard::check_origin(&headers)?;
     guard::check_kind(&headers)?;
     let served = site.served()?;
-    let Credentials { name, password } = parsed(&body)?;
-    let password = Zeroizing::new(password);
     if !served.catalog().has_operators() {
         return Err(no_operators(served));
     }
+    let Credentials { name, password } = parsed(&body::read(body).await?)?;
+    let password = Zeroizing::new(password);
     let cookies = guard::shown(&headers, site.port).cookies;
     let attempt = served.sign_in.attempt(name, password, cookies);
     let outcome =
@@ -189,9 +183,10 @@ async fn sign_out(State(site): State<Site>, headers: HeaderMap) -> Result<Respon
     Ok(with_cookie(answered(StatusCode::OK, "{}".into()), &forget))
 }
 
-async fn operation(State(site): State<Site>, headers: HeaderMap, body: Bytes) -> Result<Response, Refusal> {
+async fn operation(State(site): State<Site>, request: Request) -> Result<Response, Refusal> {
+    let (Parts { headers, .. }, body) = request.into_parts();
     let (_, shown) = site.may_change(&headers)?;
-    let (served, operation) = (site.served()?, parsed::<Operation>(&body)?);
+    let (served, operation) = (site.served()?, parsed::<Operation>(&body::read(body).await?)?);
     let (source, sessions, asked) = (Arc::clone(&served.source), Arc::clone(&served.sessions), Instant::now());
     let worker = if operation.is_closing() { &served.closing } else { &served.changes };
     let done = worker.run(move || {
