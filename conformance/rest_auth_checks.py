@@ -149,11 +149,12 @@ def changed():
         expect(status(pairs) == 200, f"{sas} is not taken as it was made")
         other = base64.b64encode(bytes(32)).decode()
         for change in ({"sp": "rwdlc"}, {"se": "2030-01-01T00:00:00Z"}, {"st": "2020-01-01T00:00:00Z"}, {"sig": other}, {"sig": ""},
-                       {"sv": "2019-02-02"}, {"spr": "https,http"}, {"sip": "127.0.0.1"}, {"si": "x"}, {"sr": "x"}, {"sp": "r\n"}):
+                       {"sv": "2019-02-02"}, {"spr": "https,http"}, {"sip": "127.0.0.1"}, {"si": "x"}, {"sr": "x"}):
             if change.keys() == {"sr"} and "srt" in pairs or change.items() <= pairs.items() or change.keys() == {"si"} and "srt" in pairs:
                 continue
             expect(status(pairs | change) == 403, f"{change} is taken")
         expect(status(pairs, "&sp=rwdlc") == 403, "a second sp is taken")
+        expect(status(pairs | {"sp": "r\n"}) == 400, "a parameter of two lines is taken")
 
 
 def connected():

@@ -14,7 +14,13 @@ impl Query {
     pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
         let pairs = text.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            Ok((decoded(name)?.to_lowercase(), decoded(value)?))
+            let (name, value) = (decoded(name)?.to_lowercase(), decoded(value)?);
+            // What is signed has line breaks between them: one signature would be that of two requests.
+            if name.contains(char::is_control) || value.contains(char::is_control) {
+                let message = "A parameter of the URL has a control character.";
+                return Err(Failure::new(Code::InvalidQueryParameterValue, message));
+            }
+            Ok((name, value))
         });
         pairs.collect::<Result<_, _>>().map(Query)
     }
@@ -75,6 +81,13 @@ mod tests {
         assert_eq!(query.get("comp"), Some("list"));
         assert_eq!(query.get("prefix"), Some("a/b+c"));
         assert_eq!((query.get("include"), query.get("marker")), (Some(""), None));
+    }
+
+    #[test]
+    fn nothing_that_is_signed_has_line_breaks_of_its_own() {
+        for text in ["comp=list&prefix=x%0Arestype%3Adirectory", "a%0Ab=c", "a=%00", "a=%7F"] {
+            assert_eq!(Query::parse(text).unwrap_err().code, Code::InvalidQueryParameterValue, "{text}");
+        }
     }
 
     #[test]

@@ -24,6 +24,9 @@ pub(crate) const SHARES: &str = "shares";
 /// Where the snapshots of all of them are, of each in a folder of its name.
 pub(crate) const SNAPSHOTS: &str = ".snapshots";
 
+/// Where the key and the certificate are that the server made for its REST interface.
+pub const REST_CERTIFICATE: &str = "rest-tls";
+
 /// Where that is which is to be taken away, below the others. No share's folder begins with a dot.
 pub(crate) const GONE: &str = ".gone";
 

@@ -14,6 +14,7 @@ use tracing::warn;
 
 use crate::folder::{gone_in, names_in};
 use crate::random::fill_random;
+use crate::within::mounted_in;
 use crate::{Error, own_folder, snapshots};
 
 /// What the name of a folder of snapshots has at its end here, and that of one snapshot.
@@ -118,8 +119,15 @@ pub(crate) fn empty_gone(data: &Path) -> Result<(), Error> {
     result
 }
 
-/// Removes a folder with all that is in it, also in folders of this user that this user closed.
+/// Removes a folder with all that is in it, also in folders of this user that this user closed. Where something is mounted in it nothing is removed: that is
+/// another file system.
 pub(crate) fn remove_all(folder: &Path) -> io::Result<()> {
+    match mounted_in(folder) {
+        Ok(None) => {}
+        Ok(Some(at)) => return Err(io::Error::other(format!("something is mounted at {}: unmount it", at.display()))),
+        Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(cause) => return Err(cause),
+    }
     match fs::remove_dir_all(folder) {
         Err(cause) if cause.kind() == ErrorKind::PermissionDenied => {}
         Err(cause) if cause.kind() == ErrorKind::NotFound => return Ok(()),

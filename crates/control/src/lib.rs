@@ -102,7 +102,7 @@ pub use development::{
 pub use error::{Error, Fault, Measure, Reason};
 pub use feature::{Feature, FeatureState, Features, Regions, WhyNot};
 pub use file_service::{AccessTier, AzureShare, CorsRule, FileService, MetricsPolicy, StoredPolicy};
-pub use folder::{DataFolder, Lock};
+pub use folder::{DataFolder, Lock, REST_CERTIFICATE};
 pub use hosts::parse_hosts;
 pub use known::KnownCatalog;
 pub use limits::{LimitChanges, ShareLimits};

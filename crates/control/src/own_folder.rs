@@ -1,7 +1,7 @@
 //! Folders that the server makes for shares, in its data folder, where nobody names one, and where their snapshots are.
 
 use std::ffi::OsStr;
-use std::fs::{self, DirBuilder, Permissions};
+use std::fs::{self, DirBuilder, File, Permissions};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -60,8 +60,9 @@ pub(crate) fn make_for_share(folder: &Path) -> Result<(), Error> {
     if folder.parent().is_some_and(btrfs::is_btrfs) {
         match btrfs::create(folder) {
             Ok(()) => {
-                // What it is in lets nobody else in.
-                let closed = fs::set_permissions(folder, Permissions::from_mode(0o700));
+                // What it is in lets nobody else in. A subvolume is on the disk with the next commit, half a minute later: a share is said to be there when it is.
+                let closed = fs::set_permissions(folder, Permissions::from_mode(0o700))
+                    .and_then(|()| Ok(rustix::fs::syncfs(File::open(folder)?)?));
                 return closed.map_err(|cause| Error::system("close to others the folder", folder, &cause));
             }
             Err(cause) => warn!(

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use crate::folder::{gone_in, snapshots_in};
+use crate::folder::{REST_CERTIFICATE, gone_in, snapshots_in};
 
 /// Where the kernel tells what is mounted where (proc(5)).
 const MOUNTS: &str = "/proc/self/mountinfo";
@@ -29,12 +30,19 @@ pub(crate) fn given_away(folder: &Path, data: &Path) -> Option<String> {
     }
     let own = [
         (data.join("opens"), "what is open in shares"),
+        (data.join(REST_CERTIFICATE), "the key of the REST interface's certificate"),
         (snapshots_in(data), "snapshots of shares"),
         (gone_in(data), "what is taken away"),
     ];
     let is_it = |place: &Path| holds(place, &folder.join("any")) || holds(folder, &place.join("any"));
     let (_, kept) = own.into_iter().find(|(place, _)| is_it(place))?;
     Some(format!("{} is where the server keeps {kept}, in its data folder", folder.display()))
+}
+
+/// Where something is mounted in a folder, if anything is: a folder that goes with all that is in it would take that along.
+pub(crate) fn mounted_in(folder: &Path) -> io::Result<Option<PathBuf>> {
+    let (folder, mounts) = (fs::canonicalize(folder)?, Mounts::parse(&fs::read(MOUNTS)?));
+    Ok(mounts.0.into_iter().map(|mount| mount.at).find(|at| at.starts_with(&folder)))
 }
 
 /// True where `file` lies in `folder`, whether it is there or is going to be. May wait for the devices of both.
@@ -136,6 +144,16 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+
+    #[test]
+    fn what_is_mounted_in_a_folder_is_found() {
+        let place = tempfile::tempdir().unwrap();
+        fs::create_dir(place.path().join("folder")).unwrap();
+        assert_eq!(mounted_in(place.path()).unwrap(), None);
+        // Wherever this runs, something is mounted there.
+        assert_eq!(mounted_in(Path::new("/proc")).unwrap(), Some(PathBuf::from("/proc")));
+        assert!(mounted_in(&place.path().join("nowhere")).is_err());
+    }
 
     #[test]
     fn what_lies_in_a_folder_is_found_by_any_name() {

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use azure::{Certificate, Listening, NoCertificate, Rest, Source};
 use clap::Subcommand;
 use control::{
-    AccountName, Catalog, DEVELOPMENT_KEY, DataFolder, Error, KnownCatalog, Operations, Seen, is_for_machine, see,
+    AccountName, Catalog, DEVELOPMENT_KEY, DataFolder, Error, KnownCatalog, Operations, REST_CERTIFICATE, Seen,
+    is_for_machine, see,
 };
 use serde::Serialize;
 use server::Server;
@@ -21,8 +22,6 @@ use crate::output::Output;
 pub(crate) const PORT: &str = "10004";
 /// The same, as a number.
 const PORT_NUMBER: u16 = 10_004;
-/// The folder of a certificate that is made, below the data folder.
-const CERTIFICATE: &str = "rest-tls";
 
 /// Where to have it: a port of this machine, or an address with a port.
 pub(crate) fn place(text: &str) -> Result<SocketAddr, Error> {
@@ -141,7 +140,7 @@ fn certificate(
     if !arguments.rest_tls {
         return Ok((None, None));
     }
-    let made = Certificate::kept(&folder.path().join(CERTIFICATE), &names(address));
+    let made = Certificate::kept(&folder.path().join(REST_CERTIFICATE), &names(address));
     let made = made.map_err(|cause| {
         Error::machine(
             format!("there is no certificate for the REST interface: {cause}"),

@@ -119,7 +119,10 @@ impl Proven {
         if self.principal.is_some() {
             bearer::look_at_intent(operation, headers)?;
         }
-        self.rights.allow(operation)
+        let is_recursive =
+            headers.get("x-ms-recursive").is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"true"));
+        self.rights.allow(operation)?;
+        self.rights.allow_below(operation, is_recursive)
     }
 
     /// Whether what is there already may be made anew by what is made, copied or renamed.

@@ -186,6 +186,12 @@ impl Operation {
 }
 
 impl Rights {
+    /// Whether it is allowed for all that is below as well: a signature of a file counts for that alone, also where its path is a directory's.
+    pub(crate) fn allow_below(self, operation: Operation, is_recursive: bool) -> Result<(), Failure> {
+        let is_too_much = matches!(self, Rights::File(_)) && operation == Operation::CloseHandles && is_recursive;
+        if is_too_much { Err(wrong_level()) } else { Ok(()) }
+    }
+
     /// Whether an operation is allowed.
     pub(crate) fn allow(self, operation: Operation) -> Result<(), Failure> {
         let Needs { level, permissions: needed, by } = operation.needs();
@@ -319,6 +325,14 @@ mod tests {
         (Operation::ListHandles, 'o', "l", "l", "-"),
         (Operation::CloseHandles, 'o', "w", "w", "w"),
     ];
+
+    #[test]
+    fn a_signature_of_a_file_counts_for_nothing_below() {
+        let (file, share) = (Rights::File(Permissions::WRITE), Rights::Share(Permissions::WRITE));
+        assert!(file.allow_below(Operation::CloseHandles, true).is_err());
+        assert!(file.allow_below(Operation::CloseHandles, false).is_ok());
+        assert!(share.allow_below(Operation::CloseHandles, true).is_ok());
+    }
 
     #[test]
     fn each_operation_needs_the_letters_of_the_service_and_nothing_else_is_enough() {

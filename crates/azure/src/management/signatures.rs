@@ -113,9 +113,6 @@ fn signed(
     let common = common.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
     let all: Vec<(&str, &str)> =
         std::iter::once(("sv", VERSION)).chain(parameters.iter().copied()).chain(common).collect();
-    if all.iter().any(|(_, value)| value.contains(char::is_control)) {
-        return Err(Failure::bad("InvalidRequestPropertyValue", "A property has a control character."));
-    }
     let text = |(name, value): &(&str, &str)| format!("{name}={}", utf8_percent_encode(value, NON_ALPHANUMERIC));
     let text = all.iter().map(text).collect::<Vec<_>>().join("&");
     let wrong = |failure: crate::failure::Failure| Failure::bad("InvalidRequestPropertyValue", failure.message);

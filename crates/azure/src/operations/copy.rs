@@ -1,6 +1,6 @@
 //! Copy File, Abort Copy, and Put Range from URL: from files of the same account, and done when they are answered. Nothing is fetched from elsewhere.
 
-use client::{Access, Facts, File, OpenOptions, Security, SecurityDescriptor};
+use client::{Access, Facts, File, FileAttributes, OpenOptions, Security, SecurityDescriptor};
 use hyper::StatusCode;
 use jiff::Timestamp;
 
@@ -10,6 +10,7 @@ use super::kept::{Copied, Kept};
 use super::opening::{Place, closing, of_file};
 use super::permission::{self, TOLD};
 use super::range::parsed;
+use super::rename::set_attributes;
 use super::smb_properties::SmbProperties;
 use super::{Ask, Service, checksum, guid, lease};
 use crate::answer::{Answer, http_date, set};
@@ -68,14 +69,23 @@ async fn copy_from(service: &Service, ask: &Ask, url: &str, source: &Place, from
     if is_same(source, &place, from).await {
         return Err(Failure::header(SOURCE, "another file than the one that is written"));
     }
-    if ask.is_true("x-ms-file-copy-ignore-readonly") {
-        free(&place).await?;
+    // Who may not write over a file does not make it writable either.
+    let frees = ask.is_true("x-ms-file-copy-ignore-readonly") && ask.by.may_overwrite();
+    let freed = if frees { free(&place).await? } else { None };
+    let made = async {
+        let made = Made::of(service, ask, &place, &properties).await?;
+        made.fill(async |to| copy_data(from, to, &facts).await).await?;
+        kept.replace(&place).await?;
+        properties.set_at(&place, false).await
+    };
+    let done: Result<_, Failure> = made.await;
+    if done.is_err()
+        && let Some(attributes) = freed
+    {
+        // What was not written over is read-only again, where it is there still.
+        let _ = set_attributes(&place, attributes).await;
     }
-    let made = Made::of(service, ask, &place, &properties).await?;
-    made.fill(async |to| copy_data(from, to, &facts).await).await?;
-    kept.replace(&place).await?;
-    properties.set_at(&place, false).await?;
-    Ok(id)
+    done.map(|_| id)
 }
 
 /// The descriptor of the source, where it is to be copied.
@@ -95,17 +105,14 @@ async fn is_same(source: &Place, target: &Place, from: &File) -> bool {
     source.share == target.share && there.is_some() && there == from.id()
 }
 
-/// A file that is read-only is no longer so before it is written over.
-async fn free(place: &Place) -> Result<(), Failure> {
-    use client::{Basic, FileAttributes};
-    let Ok(facts) = place.tree.facts(&place.path).await else { return Ok(()) };
+/// A file that is read-only is no longer so before it is written over. Gives the attributes that it had.
+async fn free(place: &Place) -> Result<Option<FileAttributes>, Failure> {
+    let Ok(facts) = place.tree.facts(&place.path).await else { return Ok(None) };
     if !facts.attributes.contains(FileAttributes::READONLY) {
-        return Ok(());
+        return Ok(None);
     }
-    let left = facts.attributes.without(FileAttributes::READONLY | FileAttributes::NORMAL);
-    let attributes = if left.is_empty() { FileAttributes::NORMAL } else { left };
-    let work = async |file: &File| Ok(file.set_basic(Basic { attributes, ..Basic::default() }).await?);
-    place.with(of_file(Access::ChangeAttributes), work).await.map(drop)
+    set_attributes(place, facts.attributes.without(FileAttributes::READONLY | FileAttributes::NORMAL)).await?;
+    Ok(Some(facts.attributes))
 }
 
 /// Copies what has been written of a file; what has not takes no space in the copy either.

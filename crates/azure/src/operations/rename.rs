@@ -99,7 +99,7 @@ async fn free(service: &Service, ask: &Ask, to: &Place) -> Result<Option<FileAtt
     Ok(Some(facts.attributes))
 }
 
-async fn set_attributes(place: &Place, attributes: FileAttributes) -> Result<(), Failure> {
+pub(super) async fn set_attributes(place: &Place, attributes: FileAttributes) -> Result<(), Failure> {
     let attributes = if attributes.is_empty() { FileAttributes::NORMAL } else { attributes };
     let work = async |file: &client::File| Ok(file.set_basic(Basic { attributes, ..Basic::default() }).await?);
     place.with(of_file(Access::ChangeAttributes), work).await.map(drop)
