@@ -285,4 +285,17 @@ fn descriptors_are_kept_once_and_not_without_end() {
     let full = catalog.keep_permission(&abc, &share("docs"), "9*9", b"text").unwrap_err();
     assert_eq!(full.reason(), Reason::TooManyPermissions);
     catalog.keep_permission(&abc, &share("docs"), "1*2", b"text").unwrap();
+    catalog.connection.execute_batch("DELETE FROM permission").unwrap();
+    // Whatever one account has kept, another has room.
+    let theirs = NewShare { account: Some(account("other")), ..own("theirs") };
+    catalog.create_share(&theirs).unwrap();
+    let mut fill = |of: &str, name: &str| {
+        let each = |number: &u32| {
+            let key = format!("{number}*1");
+            catalog.keep_permission(&account(of), &share(name), &key, &[0; 64 << 10]).is_ok()
+        };
+        (0..600).take_while(each).count()
+    };
+    assert_eq!(fill("abc", "docs"), 256);
+    assert_eq!(fill("other", "theirs"), 128);
 }

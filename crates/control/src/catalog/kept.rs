@@ -12,7 +12,7 @@ use crate::{AccountName, AzureShare, Error, FileService, Reason, ShareName};
 
 /// The longest descriptor (MS-DTYP 2.4.6 has no bound; no file's is longer than 64 KiB).
 const DESCRIPTOR_BYTES_MAX: usize = 64 << 10;
-/// Descriptors of a share, and bytes of all that the catalog has: a backup holds them all in memory.
+/// Descriptors of a share, and bytes of all that the catalog has, of which one account has no more than half: a backup holds them all in memory.
 const DESCRIPTORS_MAX: i64 = 4096;
 const DESCRIPTORS_BYTES_MAX: i64 = 32 << 20;
 
@@ -134,14 +134,19 @@ impl Catalog {
             if transaction.query_row(select, params![share.id, name], |row| row.get::<_, i64>(0))? > 0 {
                 return Ok(());
             }
-            let select =
-                "SELECT count(*) FILTER (WHERE share = ?1), coalesce(sum(length(descriptor)), 0) FROM permission";
-            let (count, bytes): (i64, i64) =
-                transaction.query_row(select, [share.id], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            if count >= DESCRIPTORS_MAX || bytes >= DESCRIPTORS_BYTES_MAX {
+            let select = "SELECT count(*) FILTER (WHERE permission.share = ?1),
+                                 coalesce(sum(length(descriptor)) FILTER (WHERE share.account = asked.account), 0),
+                                 coalesce(sum(length(descriptor)), 0)
+                          FROM permission JOIN share ON share.id = permission.share JOIN share AS asked ON asked.id = ?1";
+            let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+            let (count, own, all): (i64, i64, i64) =
+                transaction.query_row(select, [share.id], row)?;
+            // An account has half of what others leave: there is room for one that has none yet.
+            let own_max = (DESCRIPTORS_BYTES_MAX - (all - own)) / 2;
+            if count >= DESCRIPTORS_MAX || own + descriptor.len() as i64 > own_max {
                 return Err(Error::conflict(
                     format!(
-                        "{count} descriptors are kept of the share {:?}, and {bytes} bytes of all shares",
+                        "{count} descriptors are kept of the share {:?}, and {own} bytes of those of its account",
                         share.name
                     ),
                     "send the descriptor with each file, and not once for all",

@@ -10,6 +10,7 @@ use wire::command::ioctl::{CtlCode, IoctlFlags, IoctlRequest, IoctlResponse};
 use wire::command::lock::{LockElement, LockElements, LockFlags, LockRequest};
 use wire::command::read::{ReadRequest, ReadResponse};
 use wire::command::tree_connect::TreeConnectRequest;
+use wire::fscc::FileClass;
 use wire::fscc::ioctl::{
     Chunk, CopyChunks, CopyChunksResult, DuplicateExtents, LevelTrim, ObjectId, PipePeek, PipeWait, Range, ResumeKey,
     ZeroData, encode_ranges, interfaces, ranges,
@@ -243,6 +244,26 @@ async fn extents_are_not_shared_past_locks_on_either_side() {
     assert_eq!(share(&mut one, 0, 2 * UNIT).await, Status::FILE_LOCK_CONFLICT, "written past a lock");
     assert_eq!(read(&mut other, theirs_target, 0, 3 * UNIT as u32).await, [b'b'; 3 * UNIT as usize]);
     assert_eq!(share(&mut one, 0, UNIT).await, Status::SUCCESS);
+}
+
+#[tokio::test]
+async fn a_large_hole_is_zeroed_up_to_what_is_behind_it() {
+    const LENGTH: u64 = 8 << 40;
+    let test = async {
+        let (mut peer, file, _) = two_files().await;
+        assert_eq!(peer.ioctl(CtlCode::SET_SPARSE, file, &[], 0).await.status(), Status::SUCCESS);
+        assert_eq!(peer.set(file, FileClass::END_OF_FILE, &LENGTH.to_le_bytes()).await, Status::SUCCESS);
+        write(&mut peer, file, LENGTH / 2, b"between").await;
+        write(&mut peer, file, LENGTH - 5, b"after").await;
+        let mut input = Vec::new();
+        ZeroData { offset: 0, beyond_final_zero: LENGTH - 3 }.encode(&mut input);
+        assert_eq!(peer.ioctl(CtlCode::SET_ZERO_DATA, file, &input, 0).await.status(), Status::SUCCESS);
+        assert_eq!(read(&mut peer, file, LENGTH - 6, 6).await, b"\0\0\0ter");
+        for zeroed in [0, LENGTH / 2] {
+            assert_eq!(read(&mut peer, file, zeroed, 10).await, [0; 10]);
+        }
+    };
+    tokio::task::LocalSet::new().run_until(test).await;
 }
 
 #[tokio::test]

@@ -58,13 +58,22 @@ pub(super) async fn zero(context: &Context, request: &IoctlRequest<'_>) -> Answe
     Ok(Answer::empty())
 }
 
-/// Zeroes the next part of what is left of a range. Parts meet where the store's units do, so that whole ones are freed.
+/// Zeroes the next part of what is left of a range. Parts meet where the store's units do, so that whole ones are freed. Where there is no data, which costs
+/// nothing, the part goes on to where there is: a file may have a hole of exabytes.
 fn advance(node: &dyn Node, base: &dyn Node, left: &mut Range<u64>) -> Result<ControlFlow<()>, Error> {
     let (start, step_end) = (left.start, (left.start / ZERO_STEP_BYTES + 1) * ZERO_STEP_BYTES);
-    let end = left.end.min(step_end);
-    node.zero(start, end - start, sparse::is_sparse(base)?)?;
+    let is_sparse = sparse::is_sparse(base)?;
+    let data_from = if is_sparse { next_data(node, left)? } else { start };
+    let end = left.end.min(step_end.max(data_from));
+    node.zero(start, end - start, is_sparse)?;
     left.start = end;
     // Behind the end of the data there is nothing to do.
     let is_done = end >= left.end || end >= node.metadata()?.length;
     Ok(if is_done { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+}
+
+/// Where in a range there may be data.
+fn next_data(node: &dyn Node, range: &Range<u64>) -> Result<u64, Error> {
+    let found = node.extents(range.start, range.end - range.start, 1)?;
+    Ok(found.ranges.first().map(|data| data.offset).or(found.next).unwrap_or(range.end))
 }
