@@ -71,9 +71,13 @@ impl Rest {
     }
 }
 
-/// Removes all of them.
+/// Removes all of them, as far as the kernel tells of them.
 pub(super) fn remove_all(subject: &Subject<'_>, undo: &mut Undo) -> Result<(), Error> {
-    all_of(subject)?.iter().try_for_each(|(name, _)| undo.change(subject, &key(name)?, None))
+    let all = match all_of(subject) {
+        Err(Error::TooLarge) => return Ok(()),
+        all => all?,
+    };
+    all.iter().try_for_each(|(name, _)| undo.change(subject, &key(name)?, None))
 }
 
 /// What an attribute becomes; `None` where it goes.

@@ -15,6 +15,16 @@ pub(super) const LONG_STREAM: &str = "user.multilane.long.";
 pub(super) const OWN: &str = "user.multilane";
 pub(super) const USER: &str = "user.";
 
+/// True for a key under which something of a client's is kept: a stream, or an extended attribute.
+pub(super) fn is_clients(key: &str) -> bool {
+    let is_own = |rest: &str| rest.is_empty() || rest.starts_with('.');
+    is_stream(key) || key.starts_with(USER) && !key.strip_prefix(OWN).is_some_and(is_own)
+}
+
+pub(super) fn is_stream(key: &str) -> bool {
+    key.starts_with(STREAM) || key.starts_with(LONG_STREAM)
+}
+
 /// The longest key (XATTR_NAME_MAX).
 pub(super) const KEY_BYTES_MAX: usize = 255;
 

@@ -19,6 +19,11 @@ impl<'a> Leaving<'a> {
         Ok(Leaving { sides, mark })
     }
 
+    /// The same where the file names them after they have gone, too.
+    pub(super) fn unmarked(sides: Vec<Removable<'a>>) -> Self {
+        Leaving { sides, mark: None }
+    }
+
     /// Nothing leads to them any more.
     pub(super) fn remove(self) {
         if !side::remove_all(&self.sides) {

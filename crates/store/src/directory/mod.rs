@@ -20,6 +20,9 @@ mod adopt;
 mod asked_once;
 #[cfg(test)]
 mod attribute_faults;
+mod budget;
+#[cfg(test)]
+mod budget_faults;
 mod cache;
 mod calls;
 mod clones;

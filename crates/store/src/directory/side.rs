@@ -21,6 +21,7 @@ use crate::directory::calls::{openat, renameat, unlinkat};
 use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::error;
 use crate::directory::homes::{self, Home};
+use crate::directory::listing::each_name;
 use crate::directory::marks::Mark;
 use crate::directory::names::RESERVED;
 use crate::directory::passing::{self, UsedName, make_mark, nameless};
@@ -138,6 +139,29 @@ pub(super) fn all_removable<'a>(
         }
         found.push(removable);
     }
+    Ok(found)
+}
+
+/// All side files whose names say that they are the file's, wherever they may lie, for who cannot tell which it names. [`Error::WouldBlock`] as [`open`].
+pub(super) fn owned<'a>(subject: &Subject<'a>) -> Result<Vec<Removable<'a>>, Error> {
+    let mut found = Vec::new();
+    homes::ask(subject, |home| {
+        let owner = subject.owner_in(home.volume).map_err(|_| Errno::IO)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = match openat(&home.folder, ".", flags, Mode::empty()) {
+            Err(Errno::ACCESS) => return Err(Errno::NOENT),
+            answer => answer?,
+        };
+        let mut names = Vec::new();
+        each_name(&folder, |entry| {
+            names.extend(std::str::from_utf8(entry.name).ok().filter(|name| owner.is_in(name)).map(str::to_owned));
+        })?;
+        let home = Arc::new(Home { folder, volume: home.volume });
+        let removable = |name| Removable { volume: subject.volume, home: Arc::clone(&home), name };
+        found.extend(names.into_iter().map(removable));
+        // There may be more in the next.
+        Err::<(), _>(Errno::NOENT)
+    })?;
     Ok(found)
 }
 

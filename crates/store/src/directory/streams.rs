@@ -140,10 +140,11 @@ enum Shared {
     No,
 }
 
-/// Erases the keys that a stream has left, before it leaves its own: they would be it again.
+/// Erases the keys that a stream has left, before it leaves its own: they would be it again. Those of a file that has more than can be listed are not
+/// known: it can lose the streams whose names somebody knows all the same.
 fn settle(subject: &Subject<'_>, stream: &Kept) -> Result<Shared, Error> {
     let mut shared = Shared::No;
-    for other in every(subject)? {
+    for other in every_listed(subject)?.unwrap_or_default() {
         if other.id != stream.id || other.key == stream.key {
             continue;
         }
@@ -166,7 +167,8 @@ pub(super) fn remove(file: &OpenFile, name: &str) -> Result<(), Error> {
     Leaving::begin(&subject, sides.into_iter().collect())?.remove_with(&subject, &kept.key)
 }
 
-/// All streams of a file, which are about to go, also those whose side files cannot be opened or are lost.
+/// All streams of a file, which are about to go, also those whose side files cannot be opened or are lost. Of a file that has more keys than can be
+/// listed only the side files go: what is in attributes stays, under names that who knows them may remove.
 pub(super) struct Going<'a> {
     keys: Vec<String>,
     sides: Leaving<'a>,
@@ -175,12 +177,19 @@ pub(super) struct Going<'a> {
 impl<'a> Going<'a> {
     /// Looks for all that has to go. What is kept with the file is locked until it has gone.
     pub(super) fn all(subject: &Subject<'a>) -> Result<Self, Error> {
-        let mut all = every(subject)?;
+        let Some(mut all) = every_listed(subject)? else { return Going::unlisted(subject) };
         // The keys that streams have left go before their own: they would be it again.
         all.sort_by_key(|kept| kept.stays == Stays::Here);
         let sides: BTreeMap<String, SideName> = all.iter().filter_map(Kept::side).collect();
         let sides = Leaving::begin(subject, side::all_removable(subject, sides.into_values())?)?;
         Ok(Going { keys: all.into_iter().map(|kept| kept.key).collect(), sides })
+    }
+
+    fn unlisted(subject: &Subject<'a>) -> Result<Self, Error> {
+        let descriptor = security::side_name(subject)?.map(|side| side.on_disk());
+        let mut sides = side::owned(subject)?;
+        sides.retain(|side| descriptor.as_deref() != Some(side.name()));
+        Ok(Going { keys: Vec::new(), sides: Leaving::unmarked(sides) })
     }
 
     /// Has nothing lead to them any more.
@@ -201,14 +210,23 @@ impl<'a> Going<'a> {
 
 /// All side files that a file owns, to be removed with it.
 pub(super) fn sides<'a>(subject: &Subject<'a>) -> Result<Vec<Removable<'a>>, Error> {
-    side::all_removable(subject, named_sides(subject)?)
+    sides_but(subject, &[])
 }
 
 /// The same but for those that were removed.
 pub(super) fn sides_but<'a>(subject: &Subject<'a>, gone: &[Removable<'_>]) -> Result<Vec<Removable<'a>>, Error> {
     let gone: HashSet<&str> = gone.iter().map(Removable::name).collect();
-    let left = named_sides(subject)?.into_iter().filter(|side| !gone.contains(side.on_disk().as_str()));
-    side::all_removable(subject, left)
+    match named_sides(subject) {
+        // More keys than can be listed: they are found by whose they are.
+        Err(Error::TooLarge) => {
+            let mut left = side::owned(subject)?;
+            left.retain(|side| !gone.contains(side.name()));
+            Ok(left)
+        }
+        named => {
+            side::all_removable(subject, named?.into_iter().filter(|side| !gone.contains(side.on_disk().as_str())))
+        }
+    }
 }
 
 /// The names on the disk of the side files that a file names.
@@ -250,6 +268,14 @@ fn every(subject: &Subject<'_>) -> Result<Vec<Kept>, Error> {
         found.extend(kept(subject, key)?);
     }
     Ok(found)
+}
+
+/// The same; `None` where there are more keys than can be listed.
+fn every_listed(subject: &Subject<'_>) -> Result<Option<Vec<Kept>>, Error> {
+    match every(subject) {
+        Err(Error::TooLarge) => Ok(None),
+        every => every.map(Some),
+    }
 }
 
 /// Writes a stream's value.

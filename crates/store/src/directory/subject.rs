@@ -49,6 +49,12 @@ impl Subject<'_> {
         Ok(Owner { volume, file: self.identity.file, born: self.birth()? })
     }
 
+    /// The same of side files that lie on the file system `lies_on`: see [`Subject::owns`].
+    pub(super) fn owner_in(&self, lies_on: u64) -> Result<Owner, Error> {
+        let volume = if lies_on == self.identity.volume { 0 } else { self.file_system()? };
+        Ok(Owner { volume, ..self.owner()? })
+    }
+
     /// The number of its file system, whose device number may be another the next time.
     fn file_system(&self) -> Result<u64, Error> {
         Ok(self.system()?.f_fsid.max(1))

@@ -36,7 +36,10 @@ impl Undo {
         }
         // First: what says that it failed may have been done.
         self.note(key, before, after);
-        set(subject, key, after)
+        match after {
+            Some(value) => subject.save(key, value),
+            None => subject.erase(key).map(drop),
+        }
     }
 
     /// The same of the record, in which attribute bits change from `before` to `after`.
@@ -81,18 +84,14 @@ impl Made {
             return Ok(());
         }
         if there == self.after {
-            return set(subject, &self.key, self.before.as_deref());
+            return match self.before.as_deref() {
+                Some(value) => subject.put_back(&self.key, value),
+                None => subject.erase(&self.key).map(drop),
+            };
         }
         let Some(there) = there.filter(|_| self.key == RECORD) else { return Ok(()) };
         let mut record = Record::decode(&there);
         record.attributes = record.attributes.map(|attributes| bits.apply(attributes));
         subject.save(RECORD, &record.encode())
-    }
-}
-
-fn set(subject: &Subject<'_>, key: &str, value: Option<&[u8]>) -> Result<(), Error> {
-    match value {
-        Some(value) => subject.save(key, value),
-        None => subject.erase(key).map(drop),
     }
 }

@@ -100,6 +100,12 @@ impl Subject<'_> {
 
     /// Sets a value. [`Error::TooLarge`] where the file takes no more, [`Error::Full`] where the file system or the quota has no room.
     pub(super) fn save(&self, key: &str, value: &[u8]) -> Result<(), Error> {
+        self.check_budget(key)?;
+        self.put_back(key, value)
+    }
+
+    /// The same of a value that was there before, whatever else is kept for clients.
+    pub(super) fn put_back(&self, key: &str, value: &[u8]) -> Result<(), Error> {
         if key.len() > KEY_BYTES_MAX {
             return Err(Error::NameInvalid);
         }
@@ -177,8 +183,18 @@ impl Subject<'_> {
         }
     }
 
-    /// All keys that are UTF-8.
+    /// All keys that are UTF-8. [`Error::TooLarge`] where there are more than the kernel lists.
     pub(super) fn keys(&self) -> Result<Vec<String>, Error> {
+        let Some(list) = self.list_of_attributes()? else { return self.keys_beside() };
+        let mut keys: Vec<String> = in_list(&list).map(str::to_owned).collect();
+        if self.is_beside() {
+            keys.extend(self.keys_beside()?);
+        }
+        Ok(keys)
+    }
+
+    /// The keys of what is kept in attributes, each with a zero behind it; `None` where the file system keeps none. [`Error::TooLarge`] as [`Self::keys`].
+    pub(super) fn list_of_attributes(&self) -> Result<Option<Vec<u8>>, Error> {
         let mut small = [0; SMALL_BYTES];
         let mut large = Vec::new();
         let mut answer = self.list(&mut small).map(|answer| (answer, small.as_slice()));
@@ -186,17 +202,11 @@ impl Subject<'_> {
             large.resize(VALUE_BYTES_MAX, 0);
             answer = self.list(&mut large).map(|answer| (answer, large.as_slice()));
         }
-        let list = match answer {
-            None => return self.keys_beside(),
-            Some((Ok(length), bytes)) => bytes.get(..length).unwrap_or_default(),
-            Some((Err(errno), _)) => return Err(reading_attribute(errno)),
-        };
-        let keys = list.split(|byte| *byte == 0).filter_map(|key| std::str::from_utf8(key).ok());
-        let mut keys: Vec<String> = keys.filter(|key| !key.is_empty()).map(str::to_owned).collect();
-        if self.is_beside() {
-            keys.extend(self.keys_beside()?);
+        match answer {
+            None => Ok(None),
+            Some((Ok(length), bytes)) => Ok(Some(bytes.get(..length).unwrap_or_default().to_vec())),
+            Some((Err(errno), _)) => Err(reading_attribute(errno)),
         }
-        Ok(keys)
     }
 
     /// True where what is kept with it may lie in a folder of its own.
@@ -400,6 +410,12 @@ impl Subject<'_> {
             format!("{:x}-{:x}", self.identity.file, self.born)
         }
     }
+}
+
+/// The keys of such a list that are UTF-8.
+pub(super) fn in_list(list: &[u8]) -> impl Iterator<Item = &str> {
+    let keys = list.split(|byte| *byte == 0).filter_map(|key| std::str::from_utf8(key).ok());
+    keys.filter(|key| !key.is_empty())
 }
 
 /// What keeps us out of the reserved folder.
