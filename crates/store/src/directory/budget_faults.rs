@@ -1,12 +1,15 @@
 //! What becomes of a file that has more kept with it than it should.
 
+use std::os::unix::ffi::OsStringExt;
 use std::sync::Arc;
 
 use rustix::fs::{XattrFlags, setxattr};
 
+use crate::directory::calls::failing::{Lacks, lacking};
 use crate::directory::faults::{Disk, LARGE};
 use crate::directory::leftovers::sweep;
-use crate::{Error, Kind, Name, Renewal};
+use crate::directory::subject::{Place, Subject};
+use crate::{AttributeChange, Changes, Error, Kind, Name, Node, Renewal, Time};
 
 /// Gives a file more keys than the kernel lists, as an earlier version let clients do.
 fn spoil(disk: &Disk, file: &str) {
@@ -86,4 +89,61 @@ fn a_file_with_more_keys_than_can_be_listed_loses_streams_that_are_named_and_is_
     assert_eq!(extras.security().unwrap(), Some(vec![2; 70_000]));
     disk.node("").names().unwrap().remove(&Name::new("file").unwrap(), node.identity()).unwrap();
     assert_eq!(disk.sides(), 0);
+}
+
+/// Does the same on a simulated file system, and on that of the temporary folder, which may be one in earnest.
+fn where_a_file_has_one_block(test: impl Fn(&Disk)) {
+    lacking(Lacks::SecondBlock, || test(&Disk::new(false)));
+    test(&Disk::on(&std::env::temp_dir()));
+}
+
+/// Sets all that an administrator does to take somebody's rights away.
+fn check_can_be_changed(disk: &Disk, node: &dyn Node) {
+    node.extras().set_security(&[3; 2_000]).unwrap();
+    let changes = Changes { attributes: AttributeChange::to(0x1), creation: Some(Time(1 << 56)), ..Changes::default() };
+    node.change(&changes).unwrap();
+    node.extras().set_security(&[4; 70_000]).unwrap();
+    node.extras().set_security(&[5; 60_000]).unwrap();
+    let found = disk.node("file");
+    assert_eq!(found.extras().security().unwrap(), Some(vec![5; 60_000]));
+    assert_eq!(found.metadata().unwrap().creation, Time(1 << 56));
+}
+
+#[test]
+fn a_client_leaves_the_server_room_for_a_descriptor_and_attributes() {
+    let streams = |node: &dyn Node, length: usize| node.extras().create_stream(&"s".repeat(length)).map(drop);
+    let data = |node: &dyn Node, length: usize| {
+        node.extras().create_stream(&"s".repeat(length)).and_then(|stream| stream.write_at(&[1; 300][..length], 0))
+    };
+    let attributes = |node: &dyn Node, length: usize| node.extras().set_extended(&"s".repeat(length), &[1; 40]);
+    let long = |node: &dyn Node, length: usize| node.extras().set_extended("one", &vec![1; 16 * length]);
+    let descriptors = |node: &dyn Node, length: usize| node.extras().set_security(&vec![1; 16 * length]);
+    let fill: [&dyn Fn(&dyn Node, usize) -> Result<(), Error>; 5] = [&streams, &data, &attributes, &long, &descriptors];
+    for (number, fill) in fill.iter().enumerate() {
+        where_a_file_has_one_block(|disk| {
+            let node = disk.create("file", Kind::File).unwrap();
+            // As many as there is room for, then shorter ones.
+            let set = (1..230).rev().filter(|length| fill(&*node, *length).is_ok()).count();
+            assert!(set > 5, "{number}: {set}");
+            check_can_be_changed(disk, &*node);
+        });
+    }
+}
+
+#[test]
+fn streams_of_a_full_file_make_room_for_its_descriptor() {
+    where_a_file_has_one_block(|disk| {
+        let node = disk.create("file", Kind::File).unwrap();
+        for number in 0..4 {
+            disk.stream("file", &number.to_string(), number + 1, 700);
+        }
+        let place = Place::Named(disk.path().join("file").into_os_string().into_vec());
+        let subject = Subject { volume: &disk.store.volume(), place, identity: node.identity(), born: 0 };
+        // As other programs do it.
+        let fill = |length: usize| subject.put_back(&format!("user.{length}"), &vec![1; length]).is_ok();
+        assert!((0..2_000).rev().filter(|length| fill(*length)).count() > 0);
+        check_can_be_changed(disk, &*node);
+        let streams = (0..4).map(|number: u8| (number.to_string(), 700, number + 1)).collect::<Vec<_>>();
+        assert_eq!(disk.streams("file"), streams);
+    });
 }

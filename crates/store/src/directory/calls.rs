@@ -11,8 +11,11 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::path::Arg;
 
-use crate::Waits;
 use crate::directory::link_counts;
+use crate::{Error, Waits};
+
+/// tmpfs, XFS, btrfs.
+const ANY_ATTRIBUTES: [u64; 3] = [0x0102_1994, 0x5846_5342, 0x9123_683E];
 
 /// How often a call is made that is interrupted each time.
 const TRIES_MAX: usize = 1_000;
@@ -39,13 +42,22 @@ pub(super) fn read_attribute() -> Result<(), Errno> {
     Ok(())
 }
 
-/// To be called before an attribute is set.
-pub(super) fn set_attribute() -> Result<(), Errno> {
+/// To be called before an attribute is set, with which all that the file has take `_bytes`.
+pub(super) fn set_attribute(_bytes: impl FnOnce() -> Result<u64, Error>) -> Result<(), Errno> {
     #[cfg(test)]
-    if failing::lacks_room() {
+    if failing::lacks_room() || failing::has_one_block() && _bytes().is_ok_and(|bytes| bytes > failing::BLOCK_BYTES) {
         return Err(Errno::NOSPC);
     }
     Ok(())
+}
+
+/// True on a file system that takes any number of attributes of one file.
+pub(super) fn takes_any_attributes(magic: u64) -> bool {
+    #[cfg(test)]
+    if failing::has_one_block() {
+        return false;
+    }
+    ANY_ATTRIBUTES.contains(&magic)
 }
 
 /// To be called when an attribute was removed.
@@ -291,6 +303,8 @@ pub(super) mod failing {
         RoomThatWasFree,
         /// Leave to read attributes of files: they may be listed and set.
         Leave,
+        /// Room for more attributes of a file than one block takes.
+        SecondBlock,
     }
 
     /// A call that changes names.
@@ -375,6 +389,14 @@ pub(super) mod failing {
     /// True where no attribute can be set.
     pub(super) fn lacks_room() -> bool {
         LACKS.get() == Lacks::Room
+    }
+
+    /// Bytes of all attributes of a file that such a file system takes.
+    pub(super) const BLOCK_BYTES: u64 = 4096;
+
+    /// True where a file has one block for its attributes.
+    pub(super) fn has_one_block() -> bool {
+        LACKS.get() == Lacks::SecondBlock
     }
 
     /// What became free is used.

@@ -184,7 +184,7 @@ fn fill(file: &mut OpenFile, new: NewNode<'_>) -> Result<(), Error> {
     // From when it has its descriptor others find it, and set what they like.
     let sets = file.subject().sets() + u64::from(new.security.is_some());
     if let Some(descriptor) = new.security {
-        security::save(file, descriptor)?;
+        security::save_first(file, descriptor)?;
     }
     finish(file, new.owner)?;
     file.was_unfinished = false;

@@ -34,8 +34,16 @@ impl Disk {
         // On a disk each of the many files would be waited for.
         let memory = Path::new("/dev/shm");
         let place = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        Disk::with(&place, DirectoryOptions { attributes_beside_files, ..DirectoryOptions::default() })
+    }
+
+    /// One in another place.
+    pub(super) fn on(place: &Path) -> Self {
+        Disk::with(place, DirectoryOptions::default())
+    }
+
+    fn with(place: &Path, options: DirectoryOptions) -> Self {
         let folder = tempfile::tempdir_in(place).unwrap();
-        let options = DirectoryOptions { attributes_beside_files, ..DirectoryOptions::default() };
         let store = DirectoryStore::open(folder.path(), options).unwrap();
         Disk { store, other: Cell::default(), folder }
     }

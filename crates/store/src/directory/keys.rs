@@ -11,6 +11,8 @@ pub(super) const SECURITY: &str = "user.multilane.sd";
 pub(super) const SECURITY_SIDE: &str = "user.multilane.sd.side";
 pub(super) const STREAM: &str = "user.multilane.stream.";
 pub(super) const LONG_STREAM: &str = "user.multilane.long.";
+/// Holds room for what the server keeps while a client's value is set ([`super::budget`]). What a server that was killed left is in nobody's way.
+pub(super) const ROOM: &str = "user.multilane.room";
 /// What keys of ours begin with, to be followed by nothing or a dot.
 pub(super) const OWN: &str = "user.multilane";
 pub(super) const USER: &str = "user.";

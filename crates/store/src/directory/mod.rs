@@ -85,6 +85,7 @@ mod renew_faults;
 mod replace;
 mod reserved;
 mod resolve;
+mod room;
 mod roots;
 mod security;
 mod side;

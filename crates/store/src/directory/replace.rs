@@ -216,7 +216,7 @@ fn take_away(draft: At<'_>, made: &OpenFile) {
 /// Gives a link its descriptor and its owner. Where nothing can be kept with links it has what its directory passes on.
 fn fill(link: &mut OpenFile, descriptor: Option<&[u8]>, owner: Option<UnixOwner>) -> Result<(), Error> {
     let sets = link.subject().sets() + u64::from(descriptor.is_some());
-    match descriptor.map_or(Ok(()), |descriptor| security::save(link, descriptor)) {
+    match descriptor.map_or(Ok(()), |descriptor| security::save_first(link, descriptor)) {
         Ok(()) => descriptor.into_iter().for_each(|descriptor| security::made(link, descriptor, sets)),
         Err(Error::Unsupported) => {}
         Err(error) => return Err(error),

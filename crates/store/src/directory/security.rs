@@ -25,6 +25,9 @@ const DESCRIPTOR_BYTES_MAX: usize = 256 * 1024;
 /// The longest descriptor that a node remembers: an open is charged for no more.
 const REMEMBERED_BYTES_MAX: usize = 512;
 
+/// A descriptor that leaves room for more on any file system, as long as nothing else is kept with the file.
+const SHORT_BYTES_MAX: usize = 512;
+
 /// How often a descriptor is looked for while others replace it.
 const LOOKS_MAX: usize = 8;
 
@@ -160,7 +163,17 @@ pub(super) fn made(file: &OpenFile, descriptor: &[u8], sets: u64) {
 }
 
 /// Stores the descriptor of a new file.
-pub(super) fn save(file: &OpenFile, descriptor: &[u8]) -> Result<(), Error> {
+pub(super) fn save_first(file: &OpenFile, descriptor: &[u8]) -> Result<(), Error> {
+    // Nothing else is kept with it that would leave no room for the record.
+    if descriptor.len() <= SHORT_BYTES_MAX
+        && let Ok(()) = file.subject().put_back(SECURITY, descriptor)
+    {
+        return Ok(());
+    }
+    save(file, descriptor)
+}
+
+fn save(file: &OpenFile, descriptor: &[u8]) -> Result<(), Error> {
     match file.subject().save(SECURITY, descriptor) {
         Err(Error::TooLarge | Error::Full) if !file.is_link => save_in_side_file(file, descriptor),
         answer => answer,

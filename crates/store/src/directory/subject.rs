@@ -1,9 +1,9 @@
 //! A file that something is kept with, whatever that is.
 
 use rustix::fd::BorrowedFd;
-use rustix::fs::{StatVfs, statvfs};
+use rustix::fs::{StatVfs, statfs, statvfs};
 
-use crate::directory::calls::{again, fstatvfs};
+use crate::directory::calls::{again, fstatfs, fstatvfs, takes_any_attributes};
 use crate::directory::errno::error;
 use crate::directory::side_name::{Owner, SideName};
 use crate::directory::stat::{born, stat};
@@ -68,6 +68,17 @@ impl Subject<'_> {
             Place::Link => return Err(Error::Unsupported),
         };
         system.map_err(error)
+    }
+
+    /// True where its file system takes any number of attributes of one file.
+    pub(super) fn takes_any_attributes(&self) -> Result<bool, Error> {
+        let system = match &self.place {
+            Place::Open(fd) => fstatfs(fd),
+            Place::Through(path) => again(|| statfs(path.as_str())),
+            Place::Named(path) => again(|| statfs(path.as_slice())),
+            Place::Link => return Ok(false),
+        };
+        system.map(|system| takes_any_attributes(system.f_type as u64 & 0xFFFF_FFFF)).map_err(error)
     }
 
     fn birth(&self) -> Result<i128, Error> {

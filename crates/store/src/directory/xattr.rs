@@ -8,6 +8,7 @@
 //! | `user.multilane.sd.side` | the name of a side file with the security descriptor, where it does not fit |
 //! | `user.multilane.stream.NAME` | a named stream ([`super::stream_value`]) |
 //! | `user.multilane.long.ID` | a named stream whose name does not fit the key |
+//! | `user.multilane.room` | nothing: it holds room for a moment ([`super::budget`]) |
 //! | `user.NAME` | an extended attribute as SMB knows it |
 //!
 //! Where the share's file system, or one mounted in it, has no extended attributes, the folder
@@ -20,11 +21,12 @@
 
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, CWD, Mode, OFlags, StatxFlags, XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr, getxattr,
-    lgetxattr, listxattr, llistxattr, lremovexattr, lsetxattr, removexattr, setxattr,
+    AtFlags, CWD, Mode, OFlags, Statx, StatxFlags, XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr,
+    getxattr, lgetxattr, listxattr, llistxattr, lremovexattr, lsetxattr, removexattr, setxattr,
 };
 use rustix::io::Errno;
 
+use crate::directory::budget::is_reserved;
 use crate::directory::calls::{
     again, fsync, mkdirat, openat, read_attribute, removed_attribute, renameat, set_attribute, statx, unlinkat,
 };
@@ -37,13 +39,13 @@ use crate::directory::quota::{BLOCK_BYTES, Growth, UNIT_BYTES};
 use crate::directory::reserved;
 use crate::directory::stat::stat;
 use crate::directory::subject::{Place, Subject};
-use crate::directory::{data, homes};
+use crate::directory::{data, homes, room};
 use crate::{Error, Waits, waiting};
 
 /// The longest value, and the longest list of keys (XATTR_SIZE_MAX, XATTR_LIST_MAX).
 const VALUE_BYTES_MAX: usize = 65536;
 /// What a file system keeps of an attribute besides its key and value: ext4 has 16 bytes for it and rounds up.
-const ATTRIBUTE_COST: usize = 24;
+pub(super) const ATTRIBUTE_COST: usize = 24;
 /// With less than this left it is the file system that has no room for an attribute: XFS wants some blocks more than it needs.
 const SCARCE_BYTES: u64 = 128 << 10;
 /// What is tried on the stack before a list or value is asked for its length.
@@ -100,11 +102,18 @@ impl Subject<'_> {
 
     /// Sets a value. [`Error::TooLarge`] where the file takes no more, [`Error::Full`] where the file system or the quota has no room.
     pub(super) fn save(&self, key: &str, value: &[u8]) -> Result<(), Error> {
-        self.check_budget(key)?;
-        self.put_back(key, value)
+        let placeholder = self.make_room(key, value)?;
+        let saved = self.put_back(key, value);
+        drop(placeholder);
+        match saved {
+            Err(error @ (Error::TooLarge | Error::Full)) if is_reserved(key) => {
+                room::save_instead(self, key, value, error)
+            }
+            saved => saved,
+        }
     }
 
-    /// The same of a value that was there before, whatever else is kept for clients.
+    /// The same of a value that was there before, or of one so short that there is room in any case, whatever is kept for clients.
     pub(super) fn put_back(&self, key: &str, value: &[u8]) -> Result<(), Error> {
         if key.len() > KEY_BYTES_MAX {
             return Err(Error::NameInvalid);
@@ -116,32 +125,45 @@ impl Subject<'_> {
             return Err(Error::Unsupported);
         }
         self.check_room(key, value)?;
+        let saved = match self.set_attribute(key, value) {
+            None => self.save_beside(key, value),
+            Some(Ok(())) => Ok(()),
+            Some(Err(errno)) => Err(self.refused(errno, || self.attribute_bytes(key, value))),
+        };
+        self.note_set();
+        saved
+    }
+
+    /// Sets an attribute; `None` where the file system keeps none.
+    pub(super) fn set_attribute(&self, key: &str, value: &[u8]) -> Option<Result<(), Errno>> {
         let none = XattrFlags::empty();
-        let answer = self.set(|place| {
-            set_attribute()?;
+        self.set(|place| {
+            set_attribute(|| self.attribute_bytes(key, value))?;
             match place {
                 Place::Open(fd) => fsetxattr(fd, key, value, none),
                 Place::Through(path) => setxattr(path.as_str(), key, value, none),
                 Place::Named(path) => lsetxattr(path.as_slice(), key, value, none),
                 Place::Link => Err(Errno::OPNOTSUPP),
             }
-        });
-        let saved = match answer {
-            None => self.save_beside(key, value),
-            Some(Err(Errno::NOSPC)) => Err(self.lacking(key, value)),
-            Some(answer) => answer.map_err(reading_attribute),
-        };
-        self.note_set();
-        saved
+        })
     }
 
-    /// What a value lacks that the file system says there is no room for: ext4 and btrfs say so of a full disk and of a file that takes no more.
-    fn lacking(&self, key: &str, value: &[u8]) -> Error {
+    /// What it means that an attribute cannot be set, with which all take `bytes`: ext4 and btrfs say of a full disk and of a file that takes no more that
+    /// there is no room.
+    pub(super) fn refused(&self, errno: Errno, bytes: impl FnOnce() -> Result<u64, Error>) -> Error {
+        if errno != Errno::NOSPC {
+            return reading_attribute(errno);
+        }
         let left = self.system().map(|system| (system.f_bavail.saturating_mul(system.f_frsize), system.f_bsize));
-        match (left, self.attribute_bytes(key, value)) {
+        match (left, bytes()) {
             (Ok((free, block)), Ok(bytes)) if free >= SCARCE_BYTES && bytes > block => Error::TooLarge,
             _ => Error::Full,
         }
+    }
+
+    /// Bytes in a block of the file system.
+    pub(super) fn block_bytes(&self) -> Result<usize, Error> {
+        Ok(usize::try_from(self.system()?.f_bsize).unwrap_or(usize::MAX))
     }
 
     /// Bytes of all attributes with this one, as a file system keeps them.
@@ -258,15 +280,20 @@ impl Subject<'_> {
     /// Counts for the quota what the file holds now that its attributes changed.
     fn settle(&self) {
         let Some(nameless) = self.volume.nameless() else { return };
+        if let Ok(stat) = self.stat() {
+            nameless.settle(self.identity, stat.stx_blocks * BLOCK_BYTES);
+        }
+    }
+
+    /// What the kernel knows of the file.
+    pub(super) fn stat(&self) -> Result<Statx, Error> {
         let stat = match &self.place {
             Place::Open(fd) => stat(fd),
             Place::Through(path) => statx(CWD, path.as_str(), AtFlags::empty(), StatxFlags::BASIC_STATS),
             Place::Named(path) => statx(CWD, path.as_slice(), AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS),
-            Place::Link => return,
+            Place::Link => return Err(Error::Unsupported),
         };
-        if let Ok(stat) = stat {
-            nameless.settle(self.identity, stat.stx_blocks * BLOCK_BYTES);
-        }
+        stat.map_err(error)
     }
 
     fn is_memory(&self) -> bool {
