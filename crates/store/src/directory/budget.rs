@@ -7,11 +7,18 @@
 //! clients set, and descriptors, leave room for the record and for the name of a side file that holds a descriptor: where that cannot be told by what is
 //! there, [`ROOM`] is set first, which takes as much, and removed when the value is there. That is right on whatever file system takes so much
 //! and no more, and whenever the server is killed: a placeholder that is left is room as well, and goes where the server needs it ([`super::room`]).
+//!
+//! Directories do not count for a quota, so that what is kept in their attributes is bounded: by as much as a directory takes itself. Longer data of streams,
+//! and longer descriptors, go to side files, which count.
+
+use rustix::fs::FileType;
 
 use crate::Error;
-use crate::directory::keys::{RECORD, ROOM, SECURITY, SECURITY_SIDE, USER, is_clients};
+use crate::directory::keys::{RECORD, ROOM, SECURITY, SECURITY_SIDE, USER, is_clients, is_stream};
 use crate::directory::record::RECORD_BYTES;
 use crate::directory::side_name::NAME_BYTES_MAX;
+use crate::directory::stat::file_type;
+use crate::directory::stream_value::bytes_with_owner;
 use crate::directory::subject::Subject;
 use crate::directory::xattr::{ATTRIBUTE_COST, in_list};
 
@@ -22,6 +29,8 @@ const LIST_BYTES_MAX: usize = 48 << 10;
 const BLOCK_BYTES_MIN: usize = 1 << 10;
 /// What is believed of the room that a block gives where it is larger: NFS tells how much it reads at once.
 const BLOCK_BYTES_MAX: usize = 4 << 10;
+/// What clients have kept in the attributes of one directory at most, and the longest descriptor there.
+const DIRECTORY_BYTES_MAX: usize = 4 << 10;
 /// What a block has besides its attributes.
 const BLOCK_HEADER_BYTES: usize = 64;
 /// What always has room with a file, and how many bytes its value has.
@@ -54,36 +63,49 @@ impl<'a> Subject<'a> {
         if there.is_none() && is_clients(key) && !has_room_for_key(listed_bytes, key) {
             return Err(Error::TooLarge);
         }
-        // Where there are so many keys there is no bound on what they take.
-        listed.map_or(Ok(None), |listed| self.hold_room(&listed, key, value))
+        let taken = listed.as_ref().map(|listed| self.taken(listed, key, value)).transpose()?;
+        let is_much = match &taken {
+            _ if key == SECURITY => value.len() > DIRECTORY_BYTES_MAX,
+            Some(taken) => taken.is_much_for_a_directory(),
+            None => true,
+        };
+        if is_much && file_type(&self.stat()?) == FileType::Directory {
+            return Err(Error::TooLarge);
+        }
+        // Where there are more keys than are listed there is no bound on what they take.
+        taken.map_or(Ok(None), |taken| self.hold_room(&taken))
     }
 
-    /// The same of what one block takes.
-    fn hold_room<'s>(&'s self, listed: &[u8], key: &str, value: &[u8]) -> Result<Option<Placeholder<'s, 'a>>, Error> {
-        let reserve = self.reserve(listed)?;
-        let mut taken = Taken { bytes: reserve };
-        taken.add(key, value.len());
+    /// What is kept in attributes with this value, as far as it matters: all of what clients may have kept with a directory, or more than that.
+    fn taken(&self, listed: &[u8], key: &str, value: &[u8]) -> Result<Taken, Error> {
+        let mut taken = Taken { reserve: self.reserve(listed)?, ..Taken::default() };
+        taken.add(key, bytes_of(key, value));
         for other in in_list(listed).filter(|other| *other != key) {
-            if !taken.fits(BLOCK_BYTES_MAX) {
+            if !taken.fits(BLOCK_BYTES_MAX) && taken.is_much_for_a_directory() {
                 break;
             }
             match self.load_all(other) {
                 // What others keep of it need not be the server's to read.
                 Err(_) if !other.starts_with(USER) => taken.add(other, BLOCK_BYTES_MAX),
-                other_value => taken.add(other, other_value?.map_or(0, |value| value.len())),
+                found => taken.add(other, found?.map_or(0, |found| bytes_of(other, &found))),
             }
         }
+        Ok(taken)
+    }
+
+    /// Holds room for what the server keeps, where what is there does not say that it has some.
+    fn hold_room<'s>(&'s self, taken: &Taken) -> Result<Option<Placeholder<'s, 'a>>, Error> {
         if taken.fits(BLOCK_BYTES_MIN) || taken.fits(self.block_bytes()?.min(BLOCK_BYTES_MAX)) {
             return Ok(None);
         }
-        if reserve == 0 || self.takes_any_attributes()? {
+        if taken.reserve == 0 || self.takes_any_attributes()? {
             return Ok(None);
         }
         let placeholder = Placeholder(self);
-        match self.set_attribute(ROOM, &vec![0; reserve]) {
+        match self.set_attribute(ROOM, &vec![0; taken.reserve]) {
             None => Ok(None),
             Some(Ok(())) => Ok(Some(placeholder)),
-            Some(Err(errno)) => Err(self.refused(errno, || Ok(taken.bytes as u64))),
+            Some(Err(errno)) => Err(self.refused(errno, || Ok((taken.bytes + taken.reserve) as u64))),
         }
     }
 
@@ -116,18 +138,36 @@ fn has_room_for_key(listed_bytes: Option<usize>, key: &str) -> bool {
     listed_bytes.is_some_and(|bytes| bytes + key.len() < LIST_BYTES_MAX)
 }
 
-/// What attributes take, and what is to be left, at most.
+/// Bytes of a value, with what that of a stream takes more when its data move to a side file.
+fn bytes_of(key: &str, value: &[u8]) -> usize {
+    if is_stream(key) { bytes_with_owner(value) } else { value.len() }
+}
+
+/// What attributes take at most, in bytes.
+#[derive(Default)]
 struct Taken {
+    /// To be left to the server.
+    reserve: usize,
     bytes: usize,
+    /// What clients have kept.
+    clients: usize,
 }
 
 impl Taken {
     fn add(&mut self, key: &str, value_bytes: usize) {
-        self.bytes += key.len() + value_bytes + ATTRIBUTE_COST;
+        let bytes = key.len() + value_bytes + ATTRIBUTE_COST;
+        self.bytes += bytes;
+        if is_clients(key) {
+            self.clients += bytes;
+        }
     }
 
     fn fits(&self, block_bytes: usize) -> bool {
-        self.bytes + BLOCK_HEADER_BYTES <= block_bytes
+        self.bytes + self.reserve + BLOCK_HEADER_BYTES <= block_bytes
+    }
+
+    fn is_much_for_a_directory(&self) -> bool {
+        self.clients > DIRECTORY_BYTES_MAX
     }
 }
 
@@ -154,7 +194,7 @@ mod tests {
     #[test]
     fn what_is_believed_to_fit_in_a_block_does_so_on_ext4() {
         for (name_bytes, value_bytes) in [(6, 0), (6, 1), (7, 3), (255, 20), (100, 1_000)] {
-            let (mut taken, mut attributes) = (Taken { bytes: 0 }, Vec::new());
+            let (mut taken, mut attributes) = (Taken::default(), Vec::new());
             loop {
                 taken.add(&"x".repeat(name_bytes), value_bytes);
                 attributes.push((name_bytes, value_bytes));

@@ -10,7 +10,7 @@
 //! | 20 + n | | the data, or the owner ([`super::side_name::Owner`]); earlier versions wrote none |
 
 use crate::directory::keys::{KEY_BYTES_MAX, LONG_STREAM, STREAM};
-use crate::directory::side_name::{Id, Owner, SideName};
+use crate::directory::side_name::{Id, OWNER_BYTES, Owner, SideName};
 
 /// The most bytes of data that are kept in an attribute: an ext4 inode has 4 KiB for all of them.
 pub(super) const INLINE_BYTES_MAX: usize = 1024;
@@ -102,6 +102,14 @@ impl StreamValue<'_> {
             Body::Here(_) => None,
             Body::Side(owner) => Some(SideName { id: self.id, owner }),
         }
+    }
+}
+
+/// How many bytes a value takes, or will when its data have moved to a side file.
+pub(super) fn bytes_with_owner(value: &[u8]) -> usize {
+    match StreamValue::decode(value).map(|value| value.body) {
+        Some(Body::Here(data)) => value.len() + OWNER_BYTES.saturating_sub(data.len()),
+        Some(Body::Side(_)) | None => value.len(),
     }
 }
 
