@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rustix::fs::{XattrFlags, getxattr, listxattr, removexattr, setxattr};
 
 use crate::directory::calls::failing::{Lacks, lacking};
-use crate::directory::faults::{Disk, LARGE};
+use crate::directory::faults::{Disk, LARGE, at_each_call, entry};
 use crate::directory::leftovers::sweep;
 use crate::directory::subject::{Place, Subject};
 use crate::{AttributeChange, Changes, Error, Kind, Name, Node, Renewal, Time};
@@ -121,6 +121,9 @@ fn check_can_be_changed(disk: &Disk, node: &dyn Node) {
     assert_eq!(found.metadata().unwrap().creation, Time(1 << 56));
 }
 
+/// Sets something of so many bytes.
+type Fill<'a> = &'a dyn Fn(&dyn Node, usize) -> Result<(), Error>;
+
 #[test]
 fn a_client_leaves_the_server_room_for_a_descriptor_and_attributes() {
     let streams = |node: &dyn Node, length: usize| node.extras().create_stream(&"s".repeat(length)).map(drop);
@@ -130,7 +133,7 @@ fn a_client_leaves_the_server_room_for_a_descriptor_and_attributes() {
     let attributes = |node: &dyn Node, length: usize| node.extras().set_extended(&"s".repeat(length), &[1; 40]);
     let long = |node: &dyn Node, length: usize| node.extras().set_extended("one", &vec![1; 16 * length]);
     let descriptors = |node: &dyn Node, length: usize| node.extras().set_security(&vec![1; 16 * length]);
-    let fill: [&dyn Fn(&dyn Node, usize) -> Result<(), Error>; 5] = [&streams, &data, &attributes, &long, &descriptors];
+    let fill: [Fill<'_>; 5] = [&streams, &data, &attributes, &long, &descriptors];
     for (number, fill) in fill.iter().enumerate() {
         where_a_file_has_one_block(|disk| {
             let node = disk.create("file", Kind::File).unwrap();
@@ -142,22 +145,69 @@ fn a_client_leaves_the_server_room_for_a_descriptor_and_attributes() {
     }
 }
 
+/// Fills a file that has two streams, as other programs do it.
+fn fill_up(disk: &Disk) {
+    let node = disk.create("file", Kind::File).unwrap();
+    for number in [1, 2] {
+        disk.stream("file", &number.to_string(), number, 300);
+    }
+    let place = Place::Named(disk.path().join("file").into_os_string().into_vec());
+    let subject = Subject { volume: &disk.store.volume(), place, identity: node.identity(), born: 0 };
+    let fill =
+        |length: usize, number: usize| subject.put_back(&format!("user.{length}.{number}"), &vec![1; length]).is_ok();
+    for length in [1_000, 300, 100, 40, 20, 4, 0] {
+        (0..20).take_while(|number| fill(length, *number)).for_each(drop);
+    }
+}
+
+/// What a file has that was so filled.
+fn check_has_streams(disk: &Disk) {
+    assert_eq!(disk.streams("file"), [entry("1", 300, 1), entry("2", 300, 2)]);
+}
+
 #[test]
 fn streams_of_a_full_file_make_room_for_its_descriptor() {
     where_a_file_has_one_block(|disk| {
-        let node = disk.create("file", Kind::File).unwrap();
-        for number in 0..2 {
-            disk.stream("file", &number.to_string(), number + 1, 300);
-        }
-        let place = Place::Named(disk.path().join("file").into_os_string().into_vec());
-        let subject = Subject { volume: &disk.store.volume(), place, identity: node.identity(), born: 0 };
-        // As other programs do it.
-        let fill = |length: usize| subject.put_back(&format!("user.{length}"), &vec![1; length]).is_ok();
-        assert!((0..2_000).rev().filter(|length| fill(*length)).count() > 0);
-        check_can_be_changed(disk, &*node);
-        let streams = (0..2).map(|number: u8| (number.to_string(), 300, number + 1)).collect::<Vec<_>>();
-        assert_eq!(disk.streams("file"), streams);
+        fill_up(disk);
+        check_can_be_changed(disk, &*disk.node("file"));
+        check_has_streams(disk);
     });
+}
+
+#[test]
+fn what_fails_while_a_full_file_makes_room_loses_nothing() {
+    let change = |disk: &Disk| disk.open("file")?.extras().set_security(&[4; 5_000]);
+    let check = |disk: &Disk, answer: Result<(), Error>, _: bool| {
+        check_has_streams(disk);
+        let found = disk.node("file").extras().security().unwrap().unwrap();
+        assert!(found == [4; 5_000] || answer.is_err() && found == b"descriptor", "{answer:?}");
+        sweep(&Arc::downgrade(&disk.store.volume()));
+        check_has_streams(disk);
+        check_can_be_changed(disk, &*disk.node("file"));
+        assert!(disk.sides() <= 3);
+    };
+    lacking(Lacks::SecondBlock, || at_each_call(false, fill_up, change, check));
+}
+
+#[test]
+fn what_fails_while_room_is_held_takes_none() {
+    let prepare = |disk: &Disk| {
+        let node = disk.create("file", Kind::File).unwrap();
+        node.extras().set_extended("one", &[1; 3_500]).unwrap();
+    };
+    let change = |disk: &Disk| {
+        let node = disk.open("file")?;
+        (1..230).rev().step_by(40).try_for_each(|length| match node.extras().create_stream(&"s".repeat(length)) {
+            Err(Error::Full) => Ok(()),
+            made => made.map(drop),
+        })
+    };
+    let check = |disk: &Disk, _: Result<(), Error>, _: bool| {
+        let node = disk.node("file");
+        assert_eq!(node.extras().extended().unwrap().len(), 1, "the placeholder is none");
+        check_can_be_changed(disk, &*node);
+    };
+    lacking(Lacks::SecondBlock, || at_each_call(false, prepare, change, check));
 }
 
 #[test]

@@ -45,7 +45,7 @@ pub(super) fn read_attribute() -> Result<(), Errno> {
 /// To be called before an attribute is set, with which all that the file has take `_bytes`.
 pub(super) fn set_attribute(_bytes: impl FnOnce() -> Result<u64, Error>) -> Result<(), Errno> {
     #[cfg(test)]
-    if failing::lacks_room() || failing::has_one_block() && _bytes().is_ok_and(|bytes| bytes > failing::BLOCK_BYTES) {
+    if failing::lacks_room() || failing::has_one_block() && !_bytes().is_ok_and(|bytes| bytes <= failing::BLOCK_BYTES) {
         return Err(Errno::NOSPC);
     }
     Ok(())
