@@ -17,6 +17,7 @@ mod sessions;
 mod target;
 mod tls;
 mod tokens;
+mod turns;
 
 pub use listener::{Listening, Rest, Source};
 pub use management::GROUP;

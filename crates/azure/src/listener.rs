@@ -1,12 +1,13 @@
 //! Who connects by HTTP: taken, bounded, and answered.
 
 mod body;
+#[cfg(test)]
+mod fairness_tests;
 mod host;
 mod in_line;
 mod places;
 #[cfg(test)]
 mod proof_tests;
-mod turns;
 mod watched;
 
 use std::io;
@@ -34,6 +35,7 @@ use server::Connector;
 use tokio::io::AsyncRead;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
+use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
@@ -43,19 +45,19 @@ use crate::cors;
 use crate::failure::{Code, Failure};
 use crate::inside::Inside;
 use crate::management::{self, Management};
-use crate::operations::{Asked, Files, Making, Operation, Proof, Service};
+use crate::operations::{Asked, Files, Making, Operation, Proof, Running, Service};
 use crate::parts::{Outlet, Parts};
 use crate::query::Query;
 use crate::sessions::Sessions;
 use crate::target::{Dots, Target};
 use crate::tls::Certificate;
 use crate::tokens::{self, Audience};
+use crate::turns::Taker;
 
 use self::body::Bodies;
 pub(crate) use self::body::Held;
 pub(crate) use self::in_line::InLine;
 use self::places::{Doing, Places, Stay, Turn};
-use self::turns::Taker;
 use self::watched::{Leaving, Watched};
 
 /// How long a head may take, which is also how long a connection may stay without a request.
@@ -248,7 +250,7 @@ impl Front {
         let (catalog, operations) = (source.catalog.clone(), source.operations.clone());
         let management = Management::new(catalog, operations, source.archive, source.group);
         let at = source.smb.address();
-        let sessions = Sessions::new(Arc::new(Inside(source.smb)), at, source.catalog.clone());
+        let sessions = Arc::new(Sessions::new(Arc::new(Inside(source.smb)), at, source.catalog.clone()));
         let (catalog, operations) = (source.catalog, source.operations);
         Front {
             service: Arc::new(Service { catalog, operations, sessions, files: Files::default() }),
@@ -304,7 +306,7 @@ impl Front {
             Piecewise::Sent { .. } => return Ok(answer),
         };
         let Some(body) = body else { return Ok(answer) };
-        stay.does(Doing::Waiting);
+        stay.does(Doing::Queued);
         let body = self.places.charge(body, stay).await.ok_or_else(|| {
             Failure::new(
                 Code::ServerBusy,
@@ -337,7 +339,7 @@ impl Front {
             peer: connected.peer,
             is_secure: connected.is_secure,
             id: id.to_owned(),
-            held: None,
+            held: Held::default(),
             line,
         };
         // Nothing is read of the body for who has proved nothing, or may not do it. What is done is proved again, once all is there.
@@ -345,12 +347,16 @@ impl Front {
         let gets_on = || stay.does(Doing::Sending);
         gets_on();
         let head = (&asked.parts.method, &asked.parts.headers, operation.body_max());
-        (asked.body, asked.held) = self.bodies.read(head, body, gets_on).await?;
-        stay.does(Doing::Waiting);
+        let share = Taker::of_share(by.account(), asked.target.share.as_deref().unwrap_or_default());
+        (asked.body, asked.held.body) = self.bodies.read(&share, head, body, gets_on).await?;
+        let busy = "The server works for as many requests of the account as it may; try again.";
+        let turn = self.places.run(asked.line.taker(), stay).await;
+        let turn = turn.ok_or_else(|| Failure::new(Code::ServerBusy, busy))?;
+        asked.held.running = Some(Arc::new(Running::new(turn, share)));
         let asked = Arc::new(asked);
         let mut answer = match operation {
             Operation::GetFile => self.sent(asked).await?,
-            _ => self.done(asked).await?,
+            _ => self.done(asked, operation).await?,
         };
         if matches!(operation, Operation::GetFile | Operation::GetFileProperties) {
             by.overrides().apply(&mut answer);
@@ -358,9 +364,10 @@ impl Front {
         Ok(answer)
     }
 
-    /// Does it. Whoever leaves in the middle leaves nothing open.
-    async fn done(&self, asked: Arc<Asked>) -> Result<Answer, Failure> {
+    /// Does it. Whoever leaves in the middle leaves nothing open: what only reads ends there, and what changes something goes on to its end.
+    async fn done(&self, asked: Arc<Asked>, operation: Operation) -> Result<Answer, Failure> {
         let doing = tokio::spawn(Arc::clone(&self.service).perform(asked));
+        let _wanted = operation.only_reads().then(|| Wanted(doing.abort_handle()));
         let done = doing.await;
         done.unwrap_or_else(|_| Err(Failure::new(Code::InternalError, "The request failed in the server.")))
     }
@@ -368,12 +375,21 @@ impl Front {
     /// A file, as soon as it may be sent. One that is short need not wait for that.
     async fn sent(&self, asked: Arc<Asked>) -> Result<Answer, Failure> {
         loop {
-            let answer = asked.line.with_turn(self.done(Arc::clone(&asked))).await;
+            let answer = asked.line.with_turn(self.done(Arc::clone(&asked), Operation::GetFile)).await;
             let waits = answer.as_ref().is_err_and(|failure| failure.is_too_long);
             if !waits || !asked.line.wait().await {
                 return answer;
             }
         }
+    }
+}
+
+/// Work that ends where nobody wants it any more.
+struct Wanted(AbortHandle);
+
+impl Drop for Wanted {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 

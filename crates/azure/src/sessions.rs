@@ -67,6 +67,11 @@ struct Live {
 }
 
 impl Live {
+    /// True of one that is there: a key that was replaced has ended its session, and an operator may have.
+    fn is_well(&self, keys: &Keys) -> bool {
+        self.key == fingerprint(keys) && !self.session.has_ended()
+    }
+
     /// Leaves snapshots that nobody uses, where there are many: the server keeps each open as long as somebody is connected to it.
     async fn leave_unused(&mut self) {
         let is_unused = |(which, tree): &(&Which, &Tree)| which.snapshot.is_some() && tree.is_unused();
@@ -106,6 +111,15 @@ impl Sessions {
         }
     }
 
+    /// The same where that is reached already, and nobody has to wait for it.
+    pub(crate) fn known_share(&self, of: &Proven, share: &ShareRecord, snapshot: Option<SnapshotTime>) -> Option<Tree> {
+        let keys = self.catalog.keys(of.account())?;
+        let of_account = self.of_account(of.account());
+        let signed_in = of_account.try_lock().ok()?;
+        let live = signed_in.live.as_ref().filter(|live| live.is_well(&keys))?;
+        live.trees.get(&Which::of(share, snapshot)).cloned()
+    }
+
     async fn tree(
         &self,
         account: &str,
@@ -113,9 +127,7 @@ impl Sessions {
         (share, snapshot): (&ShareRecord, Option<SnapshotTime>),
     ) -> Result<Tree, Failure> {
         let keys = self.catalog.keys(account).ok_or_else(|| Failure::no_share(&share.name))?;
-        // A key that was replaced has ended its session, and an operator may have.
-        let is_well = |live: &Live| live.key == fingerprint(&keys) && !live.session.has_ended();
-        let known = match signed_in.live.take().filter(is_well) {
+        let known = match signed_in.live.take().filter(|live| live.is_well(&keys)) {
             Some(live) => signed_in.live.insert(live),
             None => {
                 let live = self.live(account, &mut signed_in.refused).await?;

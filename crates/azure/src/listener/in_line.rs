@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::time::timeout;
 
 use super::places::{Places, Stay, TURN_WITHIN, Turn};
-use super::turns::Taker;
+use crate::turns::Taker;
 
 /// How long somebody whose turn has come may take to have something to send.
 const READY_WITHIN: Duration = Duration::from_secs(1);
@@ -29,6 +29,11 @@ impl InLine {
     pub(super) fn of(places: &Places, taker: Taker, stay: &Arc<Stay>) -> Self {
         let (places, stay, until) = (places.clone(), Arc::downgrade(stay), Instant::now() + TURN_WITHIN);
         InLine { places, taker, stay, until, come: Mutex::default() }
+    }
+
+    /// Who asks.
+    pub(super) fn taker(&self) -> &Taker {
+        &self.taker
     }
 
     /// Its turn, where that has come, or comes at once.

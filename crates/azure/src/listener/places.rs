@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::{timeout, timeout_at};
 
-use super::turns::{self, Taker, Turns};
+use crate::turns::{self, Taker, Turns};
 
 /// The part of all descriptors that connections may have, and the least and the most that this is.
 const DESCRIPTORS_PART: u64 = 64;
@@ -41,6 +41,10 @@ const TAKEN_WITHIN: Duration = Duration::from_secs(60);
 const RATES: [(Duration, u64); 2] = [(Duration::from_secs(5), 64 << 10), (Duration::from_secs(60), 1 << 20)];
 /// The same where it is its own account and address that waits: many ranges at once share one line, and each that is broken off comes over it again.
 const OWN_RATES: [(Duration, u64); 1] = [(Duration::from_secs(60), 64 << 10)];
+/// The part of all places whose requests are worked for at a time, also where nobody waits for that any more: who has one of these keeps its place, and the
+/// others can be anothers. How long a request waits for that.
+const RUNNING_PART: (usize, usize) = (3, 4);
+const RUNS_WITHIN: Duration = Duration::from_secs(20);
 /// How often that is looked at while somebody waits.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -48,6 +52,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 #[derive(Clone)]
 pub(super) struct Places {
     free: Arc<Semaphore>,
+    running: Turns,
     sent: Turns,
     queue: Turns,
     room: Arc<Semaphore>,
@@ -95,7 +100,7 @@ impl Staying {
 
     /// Since when it has not moved a byte of what it sends or takes.
     fn still_since(&self) -> Option<Instant> {
-        let moves = matches!(self.doing, Doing::Sending | Doing::Taking) || self.holds.is_some();
+        let moves = matches!(self.doing, Doing::Sending | Doing::Queued | Doing::Taking) || self.holds.is_some();
         moves.then_some(self.since)
     }
 
@@ -119,7 +124,9 @@ pub(super) enum Doing {
     Silent,
     /// It sends a body.
     Sending,
-    /// It waits for the server.
+    /// It waits for the server to begin with what it has asked for, or for room for the answer.
+    Queued,
+    /// It waits for the server, which works for it.
     Waiting,
     /// It takes an answer.
     Taking,
@@ -139,15 +146,29 @@ impl Places {
         Places::new((descriptors / DESCRIPTORS_PART).clamp(PLACES.0, PLACES.1) as usize)
     }
 
-    fn new(count: usize) -> Self {
-        let [sent, queue] = [count.min(SENT_MAX), count / QUEUE_PART].map(Turns::new);
+    pub(super) fn new(count: usize) -> Self {
+        let running = count * RUNNING_PART.0 / RUNNING_PART.1;
+        let [running, sent, queue] = [running, count.min(SENT_MAX), count / QUEUE_PART].map(Turns::new);
         let [free, room, waiting] = [count, ANSWERS_BYTES, WAITING_MAX].map(|count| Arc::new(Semaphore::new(count)));
-        Places { free, sent, queue, room, waiting, stays: Arc::default() }
+        Places { free, running, sent, queue, room, waiting, stays: Arc::default() }
     }
 
     /// Waits for a place. `None` once there will be none any more.
     pub(super) async fn take(&self) -> Option<OwnedSemaphorePermit> {
         self.some_of((&self.free, 1), |one| one.doing != Doing::Waiting).await
+    }
+
+    /// Its turn to be worked for, which whoever works keeps to the end of that. `None` where it does not come in time.
+    pub(super) async fn run(&self, taker: &Taker, stay: &Stay) -> Option<turns::Turn> {
+        let turn = match self.running.now(taker) {
+            Some(turn) => turn,
+            None => {
+                stay.does(Doing::Queued);
+                timeout(RUNS_WITHIN, self.running.soon(taker)).await.ok()?.ok()?
+            }
+        };
+        stay.does(Doing::Waiting);
+        Some(turn)
     }
 
     /// Its turn to be sent a file, where it comes at once.
@@ -265,6 +286,11 @@ impl Places {
         self.stays.0.lock().stays.values().map(|one| one.doing).collect()
     }
 
+    /// True where nobody is worked for.
+    pub(super) fn nobody_runs(&self) -> bool {
+        self.running.is_free()
+    }
+
     /// True where somebody waits for its turn.
     pub(super) fn somebody_waits(&self) -> bool {
         !self.queue.is_free()
@@ -368,6 +394,8 @@ impl Drop for Stay {
 #[cfg(test)]
 mod tests {
     use std::future::pending;
+
+    use futures_util::FutureExt;
 
     use super::*;
 
@@ -569,6 +597,48 @@ mod tests {
         enter(&places, Doing::Waiting).await;
         let more = SILENT_AT_LEAST + STUCK_AT_LEAST + 4 * LOOK_EVERY;
         assert!(timeout(more, places.take()).await.is_err());
+    }
+
+    /// Somebody who has asked for something of this account, and is worked for, or waits for that.
+    async fn enter_to_ask(places: &Places, taker: Taker) {
+        let (place, asks) = (places.take().await.unwrap(), places.clone());
+        let (told, tells) = tokio::sync::oneshot::channel();
+        places.enter(place, |stay| {
+            tokio::spawn(async move {
+                stay.does(Doing::Queued);
+                let _ = told.send(());
+                let turn = asks.run(&taker, &stay).await;
+                pending::<()>().await;
+                drop(turn);
+            })
+        });
+        tells.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn who_waits_to_be_worked_for_gives_its_place_to_who_comes_and_another_account_is_worked_for_at_once() {
+        let places = Places::new(16);
+        for number in 0..16 {
+            enter_to_ask(&places, taker("first", number)).await;
+        }
+        while places.those().iter().filter(|doing| **doing == Doing::Waiting).count() < 6 {
+            tokio::task::yield_now().await;
+        }
+        // All places have somebody of the one account, of whom half of those that there may be are worked for.
+        let (visitor, other) = (places.visitor().await, taker("second", 1));
+        assert!(places.run(&other, &visitor).now_or_never().flatten().is_some());
+        assert_eq!(places.those().iter().filter(|doing| **doing == Doing::Waiting).count(), 6);
+        assert_eq!(places.those().len(), 15);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_waits_to_be_worked_for_without_end() {
+        let (places, stay) = Places::with_one(16).await;
+        let first = taker("first", 1);
+        let turns: Vec<_> = std::iter::from_fn(|| places.running.now(&first)).collect();
+        assert_eq!(turns.len(), 3, "an address has a quarter");
+        assert!(timeout(2 * RUNS_WITHIN, places.run(&first, &stay)).await.unwrap().is_none());
+        assert!(places.run(&taker("first", 2), &stay).await.is_some());
     }
 
     #[tokio::test]

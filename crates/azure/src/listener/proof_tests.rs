@@ -2,12 +2,12 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::num::NonZeroU64;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use control::{AccountKind, Catalog, Control, DataFolder, Key, NewShare, Overrides};
+use control::{AccountKind, AccountName, Catalog, Control, DataFolder, Key, NewShare, Overrides, ShareLimits};
 use parking_lot::Mutex;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use secure::hmac_sha256;
@@ -15,13 +15,13 @@ use server::{Config, Server};
 
 use super::*;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 const LENGTH: usize = 256 << 10;
 
 /// A server with the account `work`, whose share `docs` is a RAM disk, and its REST interface.
-struct Kit {
-    rest: Rest,
-    front: Arc<Front>,
+pub(super) struct Kit {
+    pub(super) rest: Rest,
+    pub(super) front: Arc<Front>,
     server: Server,
     control: Arc<Mutex<Control>>,
     folder: DataFolder,
@@ -30,13 +30,22 @@ struct Kit {
 
 impl Kit {
     fn new() -> Self {
+        Kit::with(&[("work", None)], Places::of_this_process())
+    }
+
+    /// One with these accounts, each with a share `docs`, or for the others one of their name, that may be limited to so many operations a second.
+    pub(super) fn with(accounts: &[(&str, Option<u32>)], places: Places) -> Self {
         let place = tempfile::tempdir().unwrap();
         let folder = DataFolder::create(place.path()).unwrap();
         let mut catalog = Catalog::open(&folder).unwrap();
-        catalog.create_account(&"work".parse().unwrap(), AccountKind::FileStorage).unwrap();
-        let source = control::Source::Ram { bytes: NonZeroU64::new(16 << 20).unwrap() };
-        let account = Some("work".parse().unwrap());
-        catalog.create_share(&NewShare { account, ..NewShare::new("docs".parse().unwrap(), source) }).unwrap();
+        for (account, iops_max) in accounts {
+            let name: AccountName = account.parse().unwrap();
+            catalog.create_account(&name, AccountKind::FileStorage).unwrap();
+            let source = control::Source::Ram { bytes: NonZeroU64::new(16 << 20).unwrap() };
+            let limits = ShareLimits { iops_max: iops_max.and_then(NonZeroU32::new), ..ShareLimits::default() };
+            let new = NewShare::new(Kit::share(account).parse().unwrap(), source);
+            catalog.create_share(&NewShare { account: Some(name), limits, ..new }).unwrap();
+        }
         let mut control = Control::new(&folder, catalog, Overrides::default());
         let config =
             Config { listen: vec!["127.0.0.1:0".parse().unwrap()], shards: 1, opens: None, metadata_cache_bytes: None };
@@ -51,13 +60,22 @@ impl Kit {
             certificate: None,
         };
         let Listening { socket, pacing, address } = Listening::on("127.0.0.1:0".parse().unwrap()).unwrap();
-        let front = Arc::new(Front::new(source, pacing));
+        let front = Arc::new(Front { places, ..Front::new(source, pacing) });
         let rest = Rest::serve((socket, address), Arc::clone(&front)).unwrap();
         Kit { rest, front, server, control, folder, _place: place }
     }
 
+    /// The share of an account.
+    pub(super) fn share(account: &str) -> &str {
+        if account == "work" { "docs" } else { account }
+    }
+
     fn keys(&self) -> Keys {
-        self.control.lock().catalog().keys("work").unwrap()
+        self.keys_of("work")
+    }
+
+    pub(super) fn keys_of(&self, account: &str) -> Keys {
+        self.control.lock().catalog().keys(account).unwrap()
     }
 
     fn replace(&self, key: Key) {
@@ -68,8 +86,14 @@ impl Kit {
 
     /// The query of a URL that may read, make and write what is in the share, signed with this key.
     fn signed(key: &str) -> String {
-        let (version, letters, end) = ("2025-05-05", "rcw", "2099-01-01T00:00:00Z");
-        let text = [letters, "", end, "/file/work/docs", "", "", "", version, "", "", "", "", ""].join("\n");
+        Kit::signed_for("work", key)
+    }
+
+    /// The same for the share of an account, whose directories it may list, too.
+    pub(super) fn signed_for(account: &str, key: &str) -> String {
+        let (version, letters, end) = ("2025-05-05", "rcwl", "2099-01-01T00:00:00Z");
+        let of = format!("/file/{account}/{}", Kit::share(account));
+        let text = [letters, "", end, &of, "", "", "", version, "", "", "", "", ""].join("\n");
         let signature = hmac_sha256(&BASE64_STANDARD.decode(key).unwrap(), text.as_bytes());
         let signature = BASE64_STANDARD.encode(signature);
         let signature = utf8_percent_encode(&signature, NON_ALPHANUMERIC);
@@ -77,10 +101,14 @@ impl Kit {
     }
 
     fn send(&self, method: &str, query: &str, headers: &str) -> Talk {
+        self.ask(method, &format!("/work/docs/file?{query}"), headers)
+    }
+
+    pub(super) fn ask(&self, method: &str, target: &str, headers: &str) -> Talk {
         let mut stream = TcpStream::connect(self.rest.address()).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let address = self.rest.address();
-        write!(stream, "{method} /work/docs/file?{query} HTTP/1.1\r\nHost: {address}\r\n{headers}\r\n").unwrap();
+        write!(stream, "{method} {target} HTTP/1.1\r\nHost: {address}\r\n{headers}\r\n").unwrap();
         Talk(BufReader::new(stream))
     }
 
@@ -99,7 +127,7 @@ fn range(length: usize) -> String {
     format!("x-ms-write: update\r\nx-ms-range: bytes=0-{}\r\nContent-Length: {length}\r\n", length - 1)
 }
 
-struct Talk(BufReader<TcpStream>);
+pub(super) struct Talk(BufReader<TcpStream>);
 
 impl Talk {
     fn line(&mut self) -> String {
@@ -109,7 +137,7 @@ impl Talk {
     }
 
     /// The status, the service's code, and the body.
-    fn answer(mut self) -> (u16, String, Vec<u8>) {
+    pub(super) fn answer(mut self) -> (u16, String, Vec<u8>) {
         let status = self.line().split(' ').nth(1).unwrap().parse().unwrap();
         let (mut code, mut length) = (String::new(), 0);
         loop {

@@ -146,8 +146,8 @@ mod tests {
     use tokio::time::timeout;
 
     use super::super::places::Places;
-    use super::super::turns::Taker;
     use super::*;
+    use crate::turns::Taker;
 
     /// A stream that has not sent what was written to it, until it may.
     struct Unsent {

@@ -6,15 +6,14 @@ use std::time::Duration;
 
 use client::{Access, File};
 use control::SnapshotTime;
-use tokio::time::timeout;
 
 use super::opening::{closing, of_file};
 use super::ranges::{Told, written};
-use super::{Ask, Service};
+use super::{Ask, Service, running};
 use crate::failure::{Code, Failure};
 
-/// Files that are compared at a time, which takes a core while it lasts, and how long others wait for their turn.
-pub(super) const AT_ONCE: usize = 1;
+/// Files that are compared at a time, each of which takes a core while it lasts: one of a share, two of an account. How long others wait for their turn.
+pub(super) const AT_ONCE: usize = 4;
 const TURN_WITHIN: Duration = Duration::from_secs(5);
 /// Bytes of a file that are compared with those of a snapshot. Of a file of which more is written all of that is told.
 const COMPARED_MAX: u64 = 256 << 20;
@@ -36,9 +35,9 @@ pub(super) async fn changed(
         Code::ShareSnapshotNotFound => Failure { code: Code::PreviousSnapshotNotFound, ..failure },
         _ => failure,
     })?;
-    let turn = timeout(TURN_WITHIN, service.files.comparisons.acquire()).await;
-    let busy = || Failure::new(Code::ServerBusy, "The server compares as many files as it may; try again.");
-    let turn = turn.map_err(|_| busy())?.map_err(|_| busy())?;
+    let turn = service.files.comparisons.some_within(&running::share(), 1, TURN_WITHIN).await;
+    let busy = "The server compares as many files of the share as it may; try again.";
+    let turn = turn.ok_or_else(|| Failure::new(Code::ServerBusy, busy))?;
     let was = match there.open(of_file(Access::Read)).await {
         Err(failure) if matches!(failure.code, Code::ResourceNotFound | Code::ParentNotFound) => {
             if ask.is_true("x-ms-file-support-rename") {

@@ -10,20 +10,19 @@ use client::{Access, Disposition, File, FileAttributes, OpenOptions, Security, S
 use futures_util::{StreamExt, TryFutureExt, stream};
 use hyper::StatusCode;
 use hyper::header::{ACCEPT_RANGES, CONTENT_RANGE, CONTENT_TYPE};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{Sender, channel};
-use tokio::time::timeout;
 
 use super::described::{Described, changed};
 use super::kept::{self, Content, Kept};
-use super::opening::{Place, closing, of_file};
+use super::opening::{Opened, Place, closing, of_file};
 use super::permission::{self, TOLD};
 use super::smb_properties::SmbProperties;
-use super::{Ask, Service, accepted, checksum, lease};
+use super::{Ask, Service, accepted, checksum, lease, running};
 use crate::answer::{Answer, Piece, Piecewise, empty, of_facts, set};
 use crate::failure::{Code, Failure};
 use crate::inside::Unread;
 use crate::parts::{KeptOpen, Part};
+use crate::turns::Turn;
 
 /// Bytes of one Put Range, and of what Create File brings.
 pub(crate) const PUT_MAX: u64 = 4 << 20;
@@ -95,9 +94,9 @@ async fn fill(file: &File, length: u64, body: &Bytes) -> Result<(), Failure> {
 /// A file that a request makes.
 pub(super) enum Made {
     /// It was not there. Nobody else has it open before it is as asked for.
-    New(File),
+    New(Opened),
     /// Something is there, which stays until this one, of another name beside it, is whole and takes its place.
-    Anew { file: File, over: String },
+    Anew { file: Opened, over: String },
     /// The same, by the open of its lease.
     Leased(lease::Leased),
 }
@@ -161,7 +160,7 @@ impl Made {
 }
 
 /// Makes a file that is to take the place of another one, beside it. Where no permission is asked for it has that of the other one.
-async fn anew(place: &Place, there: File, making: OpenOptions, properties: &SmbProperties) -> Result<Made, Failure> {
+async fn anew(place: &Place, there: Opened, making: OpenOptions, properties: &SmbProperties) -> Result<Made, Failure> {
     let permission = match properties.has_permission() {
         true => Ok(None),
         false => there.descriptor(TOLD).await.map(Some),
@@ -180,7 +179,7 @@ async fn anew(place: &Place, there: File, making: OpenOptions, properties: &SmbP
 }
 
 /// Gives a new file the permission that is asked for.
-async fn permitted(file: File, properties: &SmbProperties) -> Result<File, Failure> {
+async fn permitted(file: Opened, properties: &SmbProperties) -> Result<Opened, Failure> {
     match properties.set_permission(&file).await {
         Ok(()) => Ok(file),
         Err(failure) => {
@@ -202,7 +201,7 @@ fn in_use(error: client::Error) -> Failure {
 }
 
 /// Closes a new file, or takes it away again where it could not be made as was asked.
-async fn end(file: File, done: Result<(), Failure>) -> Result<(), Failure> {
+async fn end(file: Opened, done: Result<(), Failure>) -> Result<(), Failure> {
     match done {
         Ok(()) => Ok(file.close().await?),
         Err(failure) => {
@@ -212,7 +211,7 @@ async fn end(file: File, done: Result<(), Failure>) -> Result<(), Failure> {
     }
 }
 
-async fn undo(file: File) {
+async fn undo(file: Opened) {
     let deleted = file.delete_on_close().await;
     if let Err(error) = deleted.and(file.close().await) {
         tracing::debug!(%error, "a file that could not be made for the REST interface is left");
@@ -389,7 +388,7 @@ async fn read_short(file: &File, range: Range<u64>) -> Result<Bytes, Failure> {
 /// Bytes of a file, and the room that they take as long as somebody has them.
 struct Whole {
     data: Vec<u8>,
-    _room: OwnedSemaphorePermit,
+    _room: Turn,
 }
 
 impl AsRef<[u8]> for Whole {
@@ -401,11 +400,11 @@ impl AsRef<[u8]> for Whole {
 /// A range that is wanted whole, once there is room for it.
 pub(super) async fn read_all(service: &Service, file: &File, mut range: Range<u64>) -> Result<Bytes, Failure> {
     let length = range.end - range.start;
-    let busy = || Failure::new(Code::OperationTimedOut, "The server holds as much as it may; try again.");
-    let wanted = u32::try_from(length).map_err(|_| Failure::new(Code::InvalidRange, "The range is too long."))?;
-    let room = timeout(ROOM_WITHIN, Arc::clone(&service.files.room).acquire_many_owned(wanted)).await;
-    let room = room.map_err(|_| busy())?.map_err(|_| busy())?;
-    let mut data = Vec::with_capacity(length as usize);
+    let wanted = usize::try_from(length).map_err(|_| Failure::new(Code::InvalidRange, "The range is too long."))?;
+    let room = service.files.room.some_within(&running::share(), wanted, ROOM_WITHIN).await;
+    let busy = "The server holds as much for the share as it may; try again.";
+    let room = room.ok_or_else(|| Failure::new(Code::ServerBusy, busy))?;
+    let mut data = Vec::with_capacity(wanted);
     while !range.is_empty() {
         let piece = file.read(range.start, (range.end - range.start).min(PIECE_BYTES) as usize).await?;
         if piece.is_empty() {
@@ -418,7 +417,7 @@ pub(super) async fn read_all(service: &Service, file: &File, mut range: Range<u6
 }
 
 /// Sends a file's bytes as far as somebody takes them, and closes it.
-async fn send(file: File, range: Range<u64>, to: Sender<Piece>, is_secure: bool) {
+async fn send(file: Opened, range: Range<u64>, to: Sender<Piece>, is_secure: bool) {
     let open = KeptOpen::for_parts(PARTS_AHEAD);
     let starts = range.clone().step_by(PIECE_BYTES as usize);
     let read = |start: u64| {

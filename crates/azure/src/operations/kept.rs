@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 use super::Ask;
 use super::file::FREEZE;
-use super::opening::{Place, open};
+use super::opening::{Opened, Place, open, opened};
 use crate::answer::{Answer, set};
 use crate::failure::{Code, Failure};
 
@@ -146,7 +146,7 @@ impl Kept {
 }
 
 async fn read_stream(tree: &Tree, path: &str) -> Result<Kept, Failure> {
-    let stream = match tree.open(&format!("{path}{STREAM}"), OpenOptions::default()).await {
+    let stream = match opened(tree, &format!("{path}{STREAM}"), OpenOptions::default()).await {
         Ok(stream) => stream,
         Err(error) => {
             return match error.status() {
@@ -171,7 +171,7 @@ async fn told(stream: &File) -> Result<Kept, Failure> {
 }
 
 /// The stream, opened so that nobody else writes it meanwhile.
-async fn turn(place: &Place) -> Result<File, Failure> {
+async fn turn(place: &Place) -> Result<Opened, Failure> {
     let options = OpenOptions {
         access: Access::Write,
         disposition: Disposition::OpenOrCreate,

@@ -291,7 +291,7 @@ async fn acquire(service: &Service, ask: &Ask, place: &Place, proposed: Option<S
         None => new_id()?,
     };
     let turns = Turns { speaker: ask.origin.speaker(), turn: Arc::default() };
-    let lease = Lease { id: id.clone(), file: Some(file), session: place.tree.session_id(), turns };
+    let lease = Lease { id: id.clone(), file: Some(file.kept()), session: place.tree.session_id(), turns };
     if let Err(file) = service.files.leases.add(place.share, number, lease) {
         file.close().await?;
         return Err(Failure::new(Code::HandleLimitExceeded, format!("A share has {LEASES_MAX} leases at most.")));

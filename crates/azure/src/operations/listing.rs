@@ -7,11 +7,10 @@ use client::{Access, Entry, FileAttributes, OpenOptions, Security, Tree};
 use futures_util::StreamExt;
 use futures_util::stream;
 use serde::Serialize;
-use tokio::time::timeout;
 
 use super::opening::{Place, closing, of_directory, open};
 use super::permission::TOLD;
-use super::{Ask, Files, Making, Service};
+use super::{Ask, Files, Making, Service, running};
 use crate::answer::{Answer, attributes, etag, http_date, precise, timestamp, xml};
 use crate::failure::{Code, Failure};
 
@@ -189,12 +188,11 @@ pub(super) async fn list(service: &Service, ask: &Ask) -> Result<Answer, Failure
 }
 
 impl Files {
-    /// Waits for a turn: no more listings are made at a time than there are turns for.
+    /// Waits for a turn: no more listings are made at a time than there are turns for, and no more of a share than leave some to others.
     async fn turn_to_list(&self) -> Result<Making, Failure> {
-        let busy =
-            || Failure::new(Code::OperationTimedOut, "The server lists as many directories as it may; try again.");
-        let turn = timeout(TURN_WITHIN, Arc::clone(&self.listings).acquire_owned()).await;
-        let turn = turn.map_err(|_| busy())?.map_err(|_| busy())?;
+        let turn = self.listings.some_within(&running::share(), 1, TURN_WITHIN).await;
+        let busy = "The server lists as many directories of the share as it may; try again.";
+        let turn = turn.ok_or_else(|| Failure::new(Code::ServerBusy, busy))?;
         Ok(Making { _turn: Arc::new(turn) })
     }
 

@@ -19,6 +19,7 @@ mod range;
 mod ranges;
 mod read;
 mod rename;
+mod running;
 mod service;
 mod service_properties;
 mod share;
@@ -32,17 +33,18 @@ use std::time::Instant;
 
 use control::{KnownCatalog, Operations, ShareRecord};
 use hyper::StatusCode;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::answer::{Answer, empty};
 use crate::failure::{Code, Failure, Lost};
 use crate::sessions::Sessions;
+use crate::turns::{Turn, Turns};
 
 use self::asked::{Ask, check_hosts};
 pub(crate) use self::asked::{Asked, Proof};
 pub(crate) use self::file::PUT_MAX;
 pub(crate) use self::operation::Operation;
 pub(crate) use self::read::{Said, read_body, read_head};
+pub(crate) use self::running::Running;
 pub(crate) use self::service_properties::rules;
 pub(crate) use self::share::new_name as new_share_name;
 pub(crate) use self::share_acl::parsed as policies;
@@ -53,7 +55,7 @@ pub(crate) use self::share_properties::{LeaseTold, etag as share_etag, of_snapsh
 pub(crate) struct Service {
     pub(crate) catalog: KnownCatalog,
     pub(crate) operations: Operations,
-    pub(crate) sessions: Sessions,
+    pub(crate) sessions: Arc<Sessions>,
     pub(crate) files: Files,
 }
 
@@ -63,18 +65,18 @@ const ROOM_BYTES: usize = 32 << 20;
 /// The turn in which an answer was made, which is over when it is paid for what the answer takes.
 #[derive(Clone)]
 pub(crate) struct Making {
-    _turn: Arc<OwnedSemaphorePermit>,
+    _turn: Arc<Turn>,
 }
 
 /// What is known of files while the server runs.
 pub(crate) struct Files {
     leases: lease::Leases,
     permissions: permission::Permissions,
-    room: Arc<Semaphore>,
+    room: Turns,
     /// Turns for listings of directories.
-    listings: Arc<Semaphore>,
+    listings: Turns,
     /// Turns for comparing a file with what it was.
-    comparisons: Semaphore,
+    comparisons: Turns,
 }
 
 impl Default for Files {
@@ -82,9 +84,9 @@ impl Default for Files {
         Files {
             leases: lease::Leases::default(),
             permissions: permission::Permissions::default(),
-            room: Arc::new(Semaphore::new(ROOM_BYTES)),
-            listings: Arc::new(Semaphore::new(listing::AT_ONCE)),
-            comparisons: Semaphore::new(changed_ranges::AT_ONCE),
+            room: Turns::new(ROOM_BYTES),
+            listings: Turns::new(listing::AT_ONCE),
+            comparisons: Turns::new(changed_ranges::AT_ONCE),
         }
     }
 }
@@ -95,10 +97,17 @@ impl Service {
     ///
     /// Who asks has to be allowed it each time: the key may be the one that was replaced.
     pub(crate) async fn perform(self: Arc<Self>, asked: Arc<Asked>) -> Result<Answer, Failure> {
-        let mut ask = Ask::of(&asked, &self)?;
+        match asked.held.running() {
+            Some(running) => running.scope(self.performed(&asked)).await,
+            None => self.performed(&asked).await,
+        }
+    }
+
+    async fn performed(&self, asked: &Arc<Asked>) -> Result<Answer, Failure> {
+        let mut ask = Ask::of(asked, self)?;
         let mut done = self.once(&ask).await;
         if ask.operation.changes_nothing() && done.as_ref().is_err_and(|failure| failure.lost == Lost::Session) {
-            ask = Ask::of(&asked, &self)?;
+            ask = Ask::of(asked, self)?;
             done = self.once(&ask).await;
         }
         if !done.as_ref().is_err_and(|failure| failure.is_too_long) {
@@ -196,7 +205,7 @@ impl Service {
         work: impl FnOnce(&Operations) -> Result<T, control::Error> + Send + 'static,
     ) -> Result<T, Failure> {
         let operations = self.operations.clone();
-        let done = tokio::task::spawn_blocking(move || work(&operations)).await;
+        let done = running::begin_blocking(move || work(&operations)).await;
         Ok(done.map_err(|_| Failure::new(Code::InternalError, "The change failed in the server."))??)
     }
 }

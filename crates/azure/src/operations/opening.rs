@@ -1,16 +1,18 @@
 //! How files are opened for a request: with a bound on how long SMB clients may take to give up what they cache, and closed whatever comes of it.
 
-use std::future::poll_fn;
-use std::pin::pin;
+use std::ops::Deref;
+use std::sync::Arc;
 use std::time::Duration;
 
 use client::{Access, Facts, File, OpenOptions, Tree};
 use control::{ShareRecord, SnapshotTime};
 use server::admin::NotedOrigin;
+use tokio::runtime::Handle;
 use tokio::time::timeout;
 
 use super::lease::new_id;
-use super::{Ask, Service};
+use super::{Ask, Service, running};
+use crate::auth::Proven;
 use crate::failure::{Code, Failure};
 use crate::target::Target;
 
@@ -41,7 +43,6 @@ impl Service {
         (share, snapshot): (&ShareRecord, Option<SnapshotTime>),
         place: &Target,
     ) -> Result<Place, Failure> {
-        let mut had_to_wait = snapshot.is_some();
         // It stays open until somebody is connected to it.
         let opened = match snapshot {
             Some(at) => {
@@ -50,19 +51,26 @@ impl Service {
             }
             None => None,
         };
-        let mut reaching = pin!(self.sessions.share(&ask.by, share, snapshot));
-        let tree = poll_fn(|context| {
-            let reached = reaching.as_mut().poll(context);
-            had_to_wait |= reached.is_pending();
-            reached
-        });
-        let tree = tree.await?.marked(origin.context());
+        let known = self.sessions.known_share(&ask.by, share, snapshot);
+        let had_to_wait = snapshot.is_some() || known.is_none();
+        let tree = match known {
+            Some(tree) => tree,
+            None => self.reached(&ask.by, share, snapshot).await?,
+        };
+        let tree = tree.marked(origin.context());
         drop(opened);
         if had_to_wait {
             // The session may be of a key that took the place of the one that signed this.
             ask.prove_again(self)?;
         }
         Ok(Place { tree, share: share.id, share_name: share.name.clone(), path: place.path() })
+    }
+
+    /// Reaches it, also where whoever asks leaves in the middle: others find it reached.
+    async fn reached(&self, by: &Proven, share: &ShareRecord, snapshot: Option<SnapshotTime>) -> Result<Tree, Failure> {
+        let (sessions, by, share) = (Arc::clone(&self.sessions), by.clone(), share.clone());
+        let reaching = running::begin(async move { sessions.share(&by, &share, snapshot).await });
+        reaching.await.map_err(|_| Failure::new(Code::InternalError, "The share could not be reached."))?
     }
 }
 
@@ -75,7 +83,7 @@ impl Place {
     }
 
     /// Opens it.
-    pub(super) async fn open(&self, options: OpenOptions) -> Result<File, Failure> {
+    pub(super) async fn open(&self, options: OpenOptions) -> Result<Opened, Failure> {
         open(&self.tree, &self.path, options).await
     }
 
@@ -89,9 +97,55 @@ impl Place {
     }
 }
 
+/// An open file or directory, which is closed once nobody works with it any more: whoever asks may leave in the middle.
+pub(super) struct Opened {
+    file: File,
+    is_closed: bool,
+}
+
+impl Opened {
+    /// Closes it.
+    pub(super) async fn close(mut self) -> Result<(), client::Error> {
+        // Whoever leaves before that is answered has it closed once more.
+        let closed = self.file.clone().close().await;
+        self.is_closed = true;
+        closed
+    }
+
+    /// Closes it and tells what it was then, where that is told.
+    async fn close_and_look(mut self) -> Result<Option<Facts>, client::Error> {
+        let closed = self.file.clone().close_and_look().await;
+        self.is_closed = true;
+        closed
+    }
+
+    /// It stays open.
+    pub(super) fn kept(mut self) -> File {
+        self.is_closed = true;
+        self.file.clone()
+    }
+}
+
+impl Deref for Opened {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        &self.file
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        if !self.is_closed && Handle::try_current().is_ok() {
+            let file = self.file.clone();
+            drop(running::begin(async move { file.close().await }));
+        }
+    }
+}
+
 /// Works with a file, and closes it whatever came of that. Gives what it is then.
 pub(super) async fn closing<T>(
-    file: File,
+    file: Opened,
     work: impl AsyncFnOnce(&File) -> Result<T, Failure>,
 ) -> Result<(T, Facts), Failure> {
     let before = file.facts();
@@ -102,25 +156,25 @@ pub(super) async fn closing<T>(
 }
 
 /// Opens a name.
-pub(super) async fn open(tree: &Tree, path: &str, options: OpenOptions) -> Result<File, Failure> {
-    let (tree, path) = (tree.clone(), path.to_owned());
-    let mut opening = tokio::spawn(async move { tree.open(&path, options).await });
-    match timeout(FLUSH_WITHIN, &mut opening).await {
-        Ok(Ok(opened)) => Ok(opened?),
-        Ok(Err(_)) => Err(Failure::new(Code::InternalError, "The file could not be opened.")),
-        Err(_) => {
-            // What is opened late is closed at once.
-            tokio::spawn(async move {
-                if let Ok(Ok(file)) = opening.await {
-                    let _ = file.close().await;
-                }
-            });
-            Err(Failure::new(
-                Code::ClientCacheFlushDelay,
-                "An SMB client has the file cached and has not given that up in time; try again.",
-            ))
-        }
+pub(super) async fn open(tree: &Tree, path: &str, options: OpenOptions) -> Result<Opened, Failure> {
+    match timeout(FLUSH_WITHIN, opened(tree, path, options)).await {
+        Ok(opened) => opened.map_err(Failure::from),
+        Err(_) => Err(Failure::new(
+            Code::ClientCacheFlushDelay,
+            "An SMB client has the file cached and has not given that up in time; try again.",
+        )),
     }
+}
+
+/// The same, however long that takes. What is opened too late is closed at once.
+pub(super) async fn opened(tree: &Tree, path: &str, options: OpenOptions) -> Result<Opened, client::Error> {
+    let (tree, path) = (tree.clone(), path.to_owned());
+    let opening = running::begin(async move {
+        let file = tree.open(&path, options).await?;
+        Ok(Opened { file, is_closed: false })
+    });
+    let failed = |_| client::Error::Machine("the file could not be opened".to_owned());
+    opening.await.map_err(failed)?
 }
 
 /// How a file, and nothing else, is opened.

@@ -84,6 +84,20 @@ impl Operation {
         )
     }
 
+    /// It is of no use where nobody takes its answer, and can end anywhere.
+    pub(crate) fn only_reads(self) -> bool {
+        let of_catalog = matches!(
+            self,
+            Operation::ListShares
+                | Operation::GetServiceProperties
+                | Operation::GetShareProperties
+                | Operation::GetShareAcl
+                | Operation::GetShareStats
+                | Operation::GetPermission
+        );
+        of_catalog || self.changes_nothing()
+    }
+
     /// It can be asked of a snapshot of a share: it reads, or is about the snapshot itself.
     pub(super) fn is_of_snapshots(self) -> bool {
         matches!(

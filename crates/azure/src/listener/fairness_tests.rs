@@ -1,0 +1,56 @@
+//! What one account asks for keeps no other account waiting.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::proof_tests::{Kit, PATIENCE, Talk};
+use super::*;
+
+/// How soon another account is answered, and what was left ends.
+const SOON: Duration = Duration::from_secs(8);
+/// Operations a second of a slow share: the fewest that there can be.
+const FEW: u32 = 10;
+
+/// A listing of an account's share, on a connection of its own.
+fn list(kit: &Kit, account: &str) -> Talk {
+    let query = Kit::signed_for(account, &kit.keys_of(account).key1);
+    kit.ask("GET", &format!("/{account}/{}/?restype=directory&comp=list&{query}", Kit::share(account)), "")
+}
+
+fn wait_until(is_so: impl Fn() -> bool, within: Duration) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < within, "not within {within:?}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn what_only_reads_ends_where_nobody_waits_for_its_answer() {
+    let kit = Kit::with(&[("slow", Some(FEW))], Places::new(1024));
+    assert_eq!(list(&kit, "slow").answer().0, 200);
+    let those: Vec<_> = (0..60).map(|_| list(&kit, "slow")).collect();
+    wait_until(|| Arc::strong_count(&kit.front.service) > 20, PATIENCE);
+    drop(those);
+    wait_until(|| Arc::strong_count(&kit.front.service) == 1, Duration::from_secs(2));
+    // What was opened for it meanwhile is closed.
+    wait_until(|| kit.front.places.nobody_runs(), PATIENCE);
+    let own = |kit: &Kit| kit.front.service.operations.opens(|_| true).len();
+    wait_until(|| own(&kit) == 0, PATIENCE);
+}
+
+#[test]
+fn an_account_that_asks_for_more_than_its_share_does_keeps_no_other_waiting() {
+    let kit = Kit::with(&[("slow", Some(FEW)), ("quick", None)], Places::new(64));
+    assert_eq!(list(&kit, "quick").answer().0, 200);
+    let mut those = Vec::new();
+    for _ in 0..150 {
+        those.push(list(&kit, "slow"));
+    }
+    for _ in 0..3 {
+        let began = Instant::now();
+        let (status, code, _) = list(&kit, "quick").answer();
+        assert_eq!((status, &*code), (200, ""));
+        assert!(began.elapsed() < SOON, "after {:?}", began.elapsed());
+    }
+}
