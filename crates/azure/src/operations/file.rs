@@ -67,11 +67,7 @@ pub(super) async fn create(service: &Service, ask: &Ask) -> Result<Answer, Failu
     if is_leased {
         properties = properties.made_anew();
     }
-    made.fill(async |file| fill(file, length, &ask.body).await).await?;
-    if is_leased || kept != Kept::default() {
-        kept.replace(&place).await?;
-    }
-    properties.set_at(&place, false).await?;
+    made.fill(&place, (kept, &properties), async |file| fill(file, length, &ask.body).await).await?;
     let mut answer = changed(service, ask, StatusCode::CREATED, false).await?;
     if let Some(md5) = md5 {
         set(&mut answer, "content-md5", &md5);
@@ -96,7 +92,7 @@ pub(super) enum Made {
     /// It was not there. Nobody else has it open before it is as asked for.
     New(Opened),
     /// Something is there, which stays until this one, of another name beside it, is whole and takes its place.
-    Anew { file: Opened, over: String },
+    Anew { file: Opened, at: Place },
     /// The same, by the open of its lease.
     Leased(lease::Leased),
 }
@@ -140,23 +136,47 @@ impl Made {
         Err(Failure::new(Code::SharingViolation, "Others make and delete the file at the same time; try again."))
     }
 
-    /// Fills it. One that could not be filled goes again, and what was there stays.
-    pub(super) async fn fill(self, work: impl AsyncFnOnce(&File) -> Result<(), Failure>) -> Result<(), Failure> {
+    /// Fills it, and gives it what is kept of it and its properties. One of which any of that fails goes again, and what was at `place` stays.
+    pub(super) async fn fill(
+        self,
+        place: &Place,
+        (kept, properties): (Kept, &SmbProperties),
+        work: impl AsyncFnOnce(&File) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
         match self {
-            Made::Leased(file) => work(&file).await,
+            Made::Leased(file) => {
+                work(&file).await?;
+                drop(file);
+                kept.replace(place).await?;
+                properties.set_at(place, false).await
+            }
             Made::New(file) => {
-                let done = work(&file).await;
+                let done = whole(&file, place, (kept, properties), work).await;
                 end(file, done).await
             }
-            Made::Anew { file, over } => {
-                let done = match work(&file).await {
-                    Ok(()) => file.rename(&over, true).await.map_err(in_use),
+            Made::Anew { file, at } => {
+                let done = match whole(&file, &at, (kept, properties), work).await {
+                    Ok(()) => file.rename(&place.path, true).await.map_err(in_use),
                     refused => refused,
                 };
                 end(file, done).await
             }
         }
     }
+}
+
+/// A new file as it is to be, while nobody else has it open.
+async fn whole(
+    file: &File,
+    at: &Place,
+    (kept, properties): (Kept, &SmbProperties),
+    work: impl AsyncFnOnce(&File) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    work(file).await?;
+    if kept != Kept::default() {
+        kept.replace(at).await?;
+    }
+    properties.set_at(at, false).await
 }
 
 /// Makes a file that is to take the place of another one, beside it. Where no permission is asked for it has that of the other one.
@@ -168,14 +188,15 @@ async fn anew(place: &Place, there: Opened, making: OpenOptions, properties: &Sm
     there.close().await?;
     let permission = permission?;
     let making = OpenOptions { security: Security::Change, ..making };
-    let file = permitted(place.beside()?.open(making).await?, properties).await?;
+    let at = place.beside()?;
+    let file = permitted(at.open(making).await?, properties).await?;
     if let Some(permission) = permission
         && let Err(failure) = permission::set(&file, &permission).await
     {
         undo(file).await;
         return Err(failure);
     }
-    Ok(Made::Anew { file, over: place.path.clone() })
+    Ok(Made::Anew { file, at })
 }
 
 /// Gives a new file the permission that is asked for.

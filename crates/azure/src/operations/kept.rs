@@ -190,7 +190,8 @@ async fn turn(place: &Place) -> Result<Opened, Failure> {
 }
 
 async fn change_through(stream: &File, change: impl FnOnce(&mut Kept)) -> Result<(), Failure> {
-    let mut kept = told(stream).await?;
+    let was = stream.read(0, STREAM_BYTES_MAX).await?;
+    let mut kept: Kept = serde_json::from_slice(&was).unwrap_or_default();
     change(&mut kept);
     // The file's own data stay as they were, and so does the time of their last write.
     stream.set_basic(client::Basic { write: FREEZE, ..client::Basic::default() }).await?;
@@ -200,10 +201,20 @@ async fn change_through(stream: &File, change: impl FnOnce(&mut Kept)) -> Result
         return Err(too_large());
     }
     let length = text.len() as u64;
-    // Who reads meanwhile finds what was or what will be: spaces behind it mean nothing.
+    // Who reads meanwhile finds what was or what will be: spaces behind it mean nothing. The room that it takes more is taken first: where there is none, what was
+    // is as it was.
     let before = (stream.facts().end_of_file as usize).min(STREAM_BYTES_MAX);
+    if text.len() > before
+        && let Err(refused) = stream.write(before as u64, vec![b' '; text.len() - before]).await
+    {
+        let _ = stream.set_length(before as u64).await;
+        return Err(refused.into());
+    }
     text.resize(text.len().max(before), b' ');
-    stream.write(0, text).await?;
+    if let Err(refused) = stream.write(0, text).await {
+        let _ = stream.write(0, was).await;
+        return Err(refused.into());
+    }
     Ok(stream.set_length(length).await?)
 }
 
