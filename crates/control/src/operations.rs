@@ -215,7 +215,7 @@ impl Operations {
     pub fn count_used_bytes(&self, account: &AccountName, share: &ShareName) -> Result<u64, Error> {
         match self.place_and_use(account, share)? {
             (_, Some(used)) => Ok(used),
-            (Source::Folder { path, .. }, None) => count_bytes(&path),
+            (Source::Folder { path, .. }, None) => count_bytes(account, &path),
             (Source::Ram { .. }, None) => Ok(0),
         }
     }
