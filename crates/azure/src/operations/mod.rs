@@ -228,3 +228,22 @@ fn of_nfs() -> Failure {
 fn accepted() -> Answer {
     empty(StatusCode::ACCEPTED)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::turns::Taker;
+
+    #[test]
+    fn a_slow_share_leaves_turns_and_room_for_others_of_its_account_and_for_other_accounts() {
+        let files = Files::default();
+        for (turns, count, most) in [(&files.room, 4 << 20, 2), (&files.listings, 1, 4), (&files.comparisons, 1, 1)] {
+            let [slow, other, quick] = [("first", "slow"), ("first", "other"), ("second", "quick")]
+                .map(|(account, share)| Taker::of_share(account, share));
+            let held: Vec<_> = std::iter::from_fn(|| turns.some_now(&slow, count)).collect();
+            assert_eq!(held.len(), most);
+            let others: Vec<_> = std::iter::from_fn(|| turns.some_now(&other, count)).collect();
+            assert!(!others.is_empty() && turns.some_now(&quick, count).is_some());
+        }
+    }
+}
