@@ -2,9 +2,10 @@
 //! its own.
 
 use std::ffi::{CStr, OsString};
+use std::ops::Deref;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -21,7 +22,7 @@ use crate::{Error, Identity};
 /// A path has at most 4095 bytes, so nothing lies deeper.
 const DEPTH_MAX: usize = 2048;
 
-static SERVED: Mutex<Vec<Weak<Root>>> = Mutex::new(Vec::new());
+static SERVED: Mutex<Vec<Arc<Root>>> = Mutex::new(Vec::new());
 
 /// A folder that is served, as the others know it: to know it keeps nobody from serving it elsewhere.
 pub(super) struct Root {
@@ -33,7 +34,7 @@ pub(super) struct Root {
 }
 
 impl Root {
-    pub(super) fn new(fence: &Arc<Fence>, identity: Identity, keep: Keep) -> Arc<Self> {
+    fn new(fence: &Arc<Fence>, identity: Identity, keep: Keep) -> Arc<Self> {
         let above = ArcSwap::from_pointee(identities_outwards(fence.root()));
         Arc::new(Root { fence: Arc::clone(fence), identity, keep, above })
     }
@@ -44,21 +45,6 @@ impl Root {
 
     pub(super) fn look_above(&self) {
         self.above.store(Arc::new(identities_outwards(self.fence.root())));
-    }
-
-    /// Lets the others know it. [`Error::Nested`] as [`Root::check`]; `instead` is what it takes the place of.
-    pub(super) fn serve(self: &Arc<Self>, instead: Option<&Arc<Self>>) -> Result<(), Error> {
-        let mut served = SERVED.lock();
-        served.retain(|root| root.strong_count() > 0);
-        let others: Vec<_> = served.iter().filter_map(Weak::upgrade).collect();
-        let is_other = |root: &&Arc<Root>| instead.is_none_or(|instead| !Arc::ptr_eq(root, instead));
-        let checked = self.check_with(others.iter().filter(is_other));
-        if checked.is_ok() {
-            served.push(Arc::downgrade(self));
-        }
-        // One of the others may end with this, which waits for its device.
-        drop(served);
-        checked
     }
 
     /// [`Error::Nested`] where it lies in one that is served, or one in it, and either keeps beside the files what belongs to them: the other
@@ -89,6 +75,38 @@ impl Root {
     }
 }
 
+/// A folder for as long as it is served: from [`Serving::serve`] until this ends, whoever still looks at it as one of the others.
+pub(super) struct Serving(Arc<Root>);
+
+impl Serving {
+    pub(super) fn new(fence: &Arc<Fence>, identity: Identity, keep: Keep) -> Self {
+        Serving(Root::new(fence, identity, keep))
+    }
+
+    /// Lets the others know it. [`Error::Nested`] as [`Root::check`]; `instead` is what it takes the place of.
+    pub(super) fn serve(&self, instead: Option<&Serving>) -> Result<(), Error> {
+        let mut served = SERVED.lock();
+        let is_other = |root: &&Arc<Root>| instead.is_none_or(|instead| !Arc::ptr_eq(root, &instead.0));
+        self.check_with(served.iter().filter(is_other))?;
+        served.push(Arc::clone(&self.0));
+        Ok(())
+    }
+}
+
+impl Deref for Serving {
+    type Target = Root;
+
+    fn deref(&self) -> &Root {
+        &self.0
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        SERVED.lock().retain(|root| !Arc::ptr_eq(root, &self.0));
+    }
+}
+
 /// The place of one that is served and lies in `folder`, or that in it.
 pub(super) fn nested_with(folder: &Path) -> Option<PathBuf> {
     let fence = Arc::new(Fence::new(folder).ok()?);
@@ -102,7 +120,7 @@ pub(super) fn nested_with(folder: &Path) -> Option<PathBuf> {
 
 /// All of them.
 pub(super) fn served() -> Vec<Arc<Root>> {
-    SERVED.lock().iter().filter_map(Weak::upgrade).collect()
+    SERVED.lock().clone()
 }
 
 /// An open directory and those that it lies in, outwards, as far as they can be looked at.
@@ -128,4 +146,26 @@ pub(super) fn outwards(directory: BorrowedFd<'_>) -> impl Iterator<Item = Result
 fn directory_in(directory: BorrowedFd<'_>, name: &CStr) -> Result<(Identity, OwnedFd), Errno> {
     let found = openat(directory, name, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     Ok((identity(&stat(&found)?), found))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::served;
+    use crate::{DirectoryOptions, DirectoryStore, Error};
+
+    #[test]
+    fn what_is_served_no_longer_is_in_nobodys_way_though_another_looks_at_it() {
+        let place = tempfile::tempdir().unwrap();
+        let inner = place.path().join("inner");
+        fs::create_dir(&inner).unwrap();
+        let beside = DirectoryOptions { attributes_beside_files: true, ..Default::default() };
+        let outer = DirectoryStore::open(place.path(), beside.clone()).unwrap();
+        let looked_at = served();
+        assert_eq!(DirectoryStore::open(&inner, beside.clone()).err(), Some(Error::Nested));
+        drop(outer);
+        DirectoryStore::open(&inner, beside).unwrap();
+        drop(looked_at);
+    }
 }

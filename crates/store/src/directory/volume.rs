@@ -24,7 +24,7 @@ use crate::directory::mounts::{self, Below};
 use crate::directory::nameless::Nameless;
 use crate::directory::neighbours::{self, Locks, Making};
 use crate::directory::quota::{self, Growth, Limit, Quota};
-use crate::directory::roots::Root;
+use crate::directory::roots::Serving;
 use crate::directory::stat::{COARSE_TICK, Mount, identity, mount, stat};
 use crate::directory::{DirectoryOptions, UnixOwner};
 use crate::{Error, Identity, Look, SharePath, Waits, waiting};
@@ -94,7 +94,7 @@ pub(super) struct Volume {
     locks: &'static Locks,
     mounted: Below,
     /// The folder as the others that are served know it.
-    pub(super) root: Arc<Root>,
+    pub(super) root: Serving,
 }
 
 impl Volume {
@@ -136,7 +136,7 @@ impl Volume {
             reading_marks: AtomicBool::new(false),
             locks: neighbours::locks(root_identity.volume),
             mounted: Below::default(),
-            root: Root::new(&fence, root_identity, keep),
+            root: Serving::new(&fence, root_identity, keep),
             fence,
         })
     }
