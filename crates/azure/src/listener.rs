@@ -45,7 +45,7 @@ use crate::cors;
 use crate::failure::{Code, Failure};
 use crate::inside::Inside;
 use crate::management::{self, Management};
-use crate::operations::{Asked, Files, Making, Operation, Proof, Running, Service};
+use crate::operations::{Asked, Files, Making, Operation, Proof, Running, Service, Unfinished, sweep};
 use crate::parts::{Outlet, Parts};
 use crate::query::Query;
 use crate::sessions::Sessions;
@@ -79,6 +79,8 @@ pub struct Source {
     pub smb: Connector,
     /// Where what the server has done is kept.
     pub archive: PathBuf,
+    /// The folder for records of files that are being made; what they tell of when it starts goes.
+    pub unfinished: PathBuf,
     /// The resource group of the management interface.
     pub group: String,
     /// What it proves itself with, where it speaks HTTPS.
@@ -136,6 +138,9 @@ impl Rest {
         let mut threads = Builder::new_multi_thread();
         threads.worker_threads(thread_count()).thread_name("rest").enable_io().enable_time();
         let runtime = threads.build()?;
+        // Before anybody makes files.
+        let left = front.service.unfinished.left();
+        runtime.spawn(sweep(Arc::clone(&front.service), left));
         runtime.spawn(serve(socket, front));
         Ok(Rest { address, runtime: Some(runtime) })
     }
@@ -252,8 +257,9 @@ impl Front {
         let at = source.smb.address();
         let sessions = Arc::new(Sessions::new(Arc::new(Inside(source.smb)), at, source.catalog.clone()));
         let (catalog, operations) = (source.catalog, source.operations);
+        let unfinished = Unfinished::new(source.unfinished);
         Front {
-            service: Arc::new(Service { catalog, operations, sessions, files: Files::default() }),
+            service: Arc::new(Service { catalog, operations, sessions, files: Files::default(), unfinished }),
             management,
             tls: source.certificate.map(|certificate| certificate.acceptor()),
             pacing,

@@ -100,12 +100,22 @@ impl Sessions {
         share: &ShareRecord,
         snapshot: Option<SnapshotTime>,
     ) -> Result<Tree, Failure> {
-        let of_account = self.of_account(of.account());
+        self.share_for(of.account(), share, snapshot).await
+    }
+
+    /// The same for the interface itself, whoever asks.
+    pub(crate) async fn share_for(
+        &self,
+        account: &str,
+        share: &ShareRecord,
+        snapshot: Option<SnapshotTime>,
+    ) -> Result<Tree, Failure> {
+        let of_account = self.of_account(account);
         let mut signed_in = of_account.lock().await;
-        match self.tree(of.account(), &mut signed_in, (share, snapshot)).await {
+        match self.tree(account, &mut signed_in, (share, snapshot)).await {
             // The session has ended in this moment, as it does with its key.
             Err(failure) if failure.lost == Lost::Session => {
-                self.tree(of.account(), &mut signed_in, (share, snapshot)).await
+                self.tree(account, &mut signed_in, (share, snapshot)).await
             }
             done => done,
         }

@@ -22,6 +22,8 @@ use crate::output::Output;
 pub(crate) const PORT: &str = "10004";
 /// The same, as a number.
 const PORT_NUMBER: u16 = 10_004;
+/// Where records of files that are being made are, in the data folder.
+const UNFINISHED: &str = "rest-unfinished";
 
 /// Where to have it: a port of this machine, or an address with a port.
 pub(crate) fn place(text: &str) -> Result<SocketAddr, Error> {
@@ -175,20 +177,25 @@ fn names(address: SocketAddr) -> Vec<String> {
     names
 }
 
+/// Where records of files that are being made are kept.
+pub(crate) fn unfinished(folder: &DataFolder) -> PathBuf {
+    folder.path().join(UNFINISHED)
+}
+
 /// Serves, where somebody listens, the files of this server.
 pub(crate) fn start(
     endpoint: Option<Endpoint>,
     server: &Server,
     catalog: KnownCatalog,
     operations: Operations,
-    archive: PathBuf,
+    (archive, unfinished): (PathBuf, PathBuf),
     group: &str,
 ) -> Result<Option<Rest>, Error> {
     let (Some(endpoint), Some(smb)) = (endpoint, server.addresses().first()) else { return Ok(None) };
     let url = endpoint.url();
     let (smb, certificate) = (server.connector(from_here(*smb)), endpoint.certificate);
     let group = group.to_owned();
-    let source = Source { catalog, operations, smb, archive, group, certificate };
+    let source = Source { catalog, operations, smb, archive, unfinished, group, certificate };
     let rest = Rest::start(endpoint.listening, source).map_err(|cause| {
         Error::machine(format!("the REST interface cannot be served: {cause}"), "try again, or leave --rest out")
     })?;

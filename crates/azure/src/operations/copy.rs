@@ -74,7 +74,7 @@ async fn copy_from(service: &Service, ask: &Ask, url: &str, source: &Place, from
     let freed = if frees { free(&place).await? } else { None };
     let made = async {
         let made = Made::of(service, ask, &place, &properties).await?;
-        made.fill(&place, (kept, &properties), async |to| copy_data(from, to, &facts).await).await
+        made.finish(&place, kept, &properties, async |to| copy_data(from, to, &facts).await).await
     };
     let done: Result<_, Failure> = made.await;
     if done.is_err()

@@ -4,9 +4,10 @@ use client::{Access, Disposition, FileAttributes, OpenOptions, Security, Sharing
 use hyper::StatusCode;
 
 use super::described::{Described, changed};
-use super::file::remove;
+use super::file::{end, remove};
 use super::kept::Kept;
-use super::opening::{closing, of_directory};
+use super::kept_stream::Written;
+use super::opening::of_directory;
 use super::smb_properties::SmbProperties;
 use super::{Ask, Service, accepted};
 use crate::answer::{Answer, empty};
@@ -23,13 +24,18 @@ pub(super) async fn create(service: &Service, ask: &Ask) -> Result<Answer, Failu
         sharing: Sharing::Nothing,
         security: if properties.has_permission() { Security::Change } else { Security::Nothing },
         attributes: FileAttributes::NONE,
-        ..of_directory(Access::Read)
+        ..of_directory(Access::WriteAndDelete)
     };
-    closing(place.open(options).await?, async |made| properties.set_permission(made).await).await?;
-    if kept != Kept::default() {
-        kept.replace(&place).await?;
-    }
-    properties.set_at(&place, true).await?;
+    let made = place.open(options).await?;
+    let done = async {
+        properties.set_permission(&made).await?;
+        if kept != Kept::default() {
+            kept.replace(&place, Written::InTime).await?;
+        }
+        properties.set_basic(&made).await
+    };
+    let done = done.await;
+    end(made, done).await?;
     changed(service, ask, StatusCode::CREATED, true).await
 }
 

@@ -14,9 +14,11 @@ use tokio::sync::mpsc::{Sender, channel};
 
 use super::described::{Described, changed};
 use super::kept::{self, Content, Kept};
+use super::kept_stream::Written;
 use super::opening::{Opened, Place, closing, of_file};
 use super::permission::{self, TOLD};
 use super::smb_properties::SmbProperties;
+use super::unfinished::Noted;
 use super::{Ask, Service, accepted, checksum, lease, running};
 use crate::answer::{Answer, Piece, Piecewise, empty, of_facts, set};
 use crate::failure::{Code, Failure};
@@ -63,11 +65,10 @@ pub(super) async fn create(service: &Service, ask: &Ask) -> Result<Answer, Failu
     properties = if ask.restores()? { properties.alone() } else { properties.of_new() };
     let kept = Kept::asked(ask)?;
     let made = Made::of(service, ask, &place, &properties).await?;
-    let is_leased = matches!(made, Made::Leased(_));
-    if is_leased {
+    if matches!(made, Made::Leased(_)) {
         properties = properties.made_anew();
     }
-    made.fill(&place, (kept, &properties), async |file| fill(file, length, &ask.body).await).await?;
+    made.finish(&place, kept, &properties, async |file| fill(file, length, &ask.body).await).await?;
     let mut answer = changed(service, ask, StatusCode::CREATED, false).await?;
     if let Some(md5) = md5 {
         set(&mut answer, "content-md5", &md5);
@@ -92,13 +93,13 @@ pub(super) enum Made {
     /// It was not there. Nobody else has it open before it is as asked for.
     New(Opened),
     /// Something is there, which stays until this one, of another name beside it, is whole and takes its place.
-    Anew { file: Opened, at: Place },
-    /// The same, by the open of its lease.
+    Anew { file: Opened, beside: Place, noted: Option<Noted> },
+    /// The same file, by the open of its lease.
     Leased(lease::Leased),
 }
 
 impl Made {
-    /// Makes it, or another one beside what is there, where who asks may write that over. A leased one is emptied: its lease is of that file.
+    /// Makes it, or another one beside what is there, where who asks may write that over. A leased one is to be emptied: its lease is of that file.
     pub(super) async fn of(
         service: &Service,
         ask: &Ask,
@@ -109,7 +110,6 @@ impl Made {
             if !ask.by.may_overwrite() {
                 return Err(Failure::new(Code::ResourceAlreadyExists, "The specified resource already exists."));
             }
-            file.set_length(0).await?;
             return Ok(Made::Leased(file));
         }
         let security = if properties.has_permission() { Security::Change } else { Security::Nothing };
@@ -128,7 +128,7 @@ impl Made {
                 Err(failure) => return Err(failure),
             }
             match place.open(there).await {
-                Ok(there) => return anew(place, there, making, properties).await,
+                Ok(there) => return anew((service, ask), place, there, (making, properties)).await,
                 Err(failure) if failure.code == Code::ResourceNotFound => {}
                 Err(failure) => return Err(read_only(place, failure).await),
             }
@@ -136,51 +136,67 @@ impl Made {
         Err(Failure::new(Code::SharingViolation, "Others make and delete the file at the same time; try again."))
     }
 
-    /// Fills it, and gives it what is kept of it and its properties. One of which any of that fails goes again, and what was at `place` stays.
-    pub(super) async fn fill(
+    /// Gives it all that it is to have. One that could not be given that goes again, and what was there stays.
+    pub(super) async fn finish(
         self,
         place: &Place,
-        (kept, properties): (Kept, &SmbProperties),
+        kept: Kept,
+        properties: &SmbProperties,
         work: impl AsyncFnOnce(&File) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         match self {
             Made::Leased(file) => {
+                // What may be refused comes before the old data go.
+                kept.replace(place, Written::InTime).await?;
+                file.set_length(0).await?;
                 work(&file).await?;
-                drop(file);
-                kept.replace(place).await?;
                 properties.set_at(place, false).await
             }
             Made::New(file) => {
-                let done = whole(&file, place, (kept, properties), work).await;
+                let made = async {
+                    work(&file).await?;
+                    if kept != Kept::default() {
+                        kept.replace(place, Written::InTime).await?;
+                    }
+                    properties.set_basic(&file).await
+                };
+                let done = made.await;
                 end(file, done).await
             }
-            Made::Anew { file, at } => {
-                let done = match whole(&file, &at, (kept, properties), work).await {
-                    Ok(()) => file.rename(&place.path, true).await.map_err(in_use),
-                    refused => refused,
+            Made::Anew { file, beside, noted } => {
+                let made = async {
+                    work(&file).await?;
+                    properties.deletable().set_basic(&file).await?;
+                    // The disk has what takes the place before it does: a power cut leaves the one or the other.
+                    match kept == Kept::default() {
+                        true => file.flush().await?,
+                        false => kept.replace(&beside, Written::Now).await?,
+                    }
+                    file.rename(&place.path, true).await.map_err(in_use)
                 };
-                end(file, done).await
+                if let Err(refused) = made.await {
+                    undo_noted(file, noted).await;
+                    return Err(refused);
+                }
+                if let Some(noted) = noted {
+                    noted.end().await;
+                }
+                // What it was renamed for has changed its time of change, and its attributes.
+                let done = properties.set_basic(&file).await;
+                file.close().await?;
+                done
             }
         }
     }
 }
 
-/// A new file as it is to be, while nobody else has it open.
-async fn whole(
-    file: &File,
-    at: &Place,
-    (kept, properties): (Kept, &SmbProperties),
-    work: impl AsyncFnOnce(&File) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    work(file).await?;
-    if kept != Kept::default() {
-        kept.replace(at).await?;
-    }
-    properties.set_at(at, false).await
-}
-
 /// Makes a file that is to take the place of another one, beside it. Where no permission is asked for it has that of the other one.
-async fn anew(place: &Place, there: Opened, making: OpenOptions, properties: &SmbProperties) -> Result<Made, Failure> {
+async fn anew(
+    (service, ask): (&Service, &Ask),
+    place: &Place,
+    there: Opened,
+    (making, properties): (OpenOptions, &SmbProperties),
+) -> Result<Made, Failure> {
     let permission = match properties.has_permission() {
         true => Ok(None),
         false => there.descriptor(TOLD).await.map(Some),
@@ -188,15 +204,20 @@ async fn anew(place: &Place, there: Opened, making: OpenOptions, properties: &Sm
     there.close().await?;
     let permission = permission?;
     let making = OpenOptions { security: Security::Change, ..making };
-    let at = place.beside()?;
-    let file = permitted(at.open(making).await?, properties).await?;
-    if let Some(permission) = permission
-        && let Err(failure) = permission::set(&file, &permission).await
-    {
-        undo(file).await;
-        return Err(failure);
+    let beside = place.beside()?;
+    let file = beside.open(making).await?;
+    let noted = service.unfinished.note(ask.by.account(), &beside, &file).await;
+    let done = match &permission {
+        Some(permission) => permission::set(&file, permission).await,
+        None => properties.set_permission(&file).await,
+    };
+    match done {
+        Ok(()) => Ok(Made::Anew { file, beside, noted }),
+        Err(failure) => {
+            undo_noted(file, noted).await;
+            Err(failure)
+        }
     }
-    Ok(Made::Anew { file, at })
 }
 
 /// Gives a new file the permission that is asked for.
@@ -221,8 +242,8 @@ fn in_use(error: client::Error) -> Failure {
     }
 }
 
-/// Closes a new file, or takes it away again where it could not be made as was asked.
-async fn end(file: Opened, done: Result<(), Failure>) -> Result<(), Failure> {
+/// Closes a new file or directory, or takes it away again where it could not be made as was asked.
+pub(super) async fn end(file: Opened, done: Result<(), Failure>) -> Result<(), Failure> {
     match done {
         Ok(()) => Ok(file.close().await?),
         Err(failure) => {
@@ -232,10 +253,28 @@ async fn end(file: Opened, done: Result<(), Failure>) -> Result<(), Failure> {
     }
 }
 
-async fn undo(file: Opened) {
-    let deleted = file.delete_on_close().await;
-    if let Err(error) = deleted.and(file.close().await) {
+/// Takes a new file away again. False where it is left.
+async fn undo(file: Opened) -> bool {
+    let mut deleted = file.delete_on_close().await;
+    if deleted.is_err() {
+        // It may have become read-only by now.
+        let attributes = FileAttributes::NORMAL;
+        let _ = file.set_basic(client::Basic { attributes, ..client::Basic::default() }).await;
+        deleted = file.delete_on_close().await;
+    }
+    let undone = deleted.and(file.close().await);
+    if let Err(error) = &undone {
         tracing::debug!(%error, "a file that could not be made for the REST interface is left");
+    }
+    undone.is_ok()
+}
+
+/// The same of one that may be recorded: it stays so where it is left.
+async fn undo_noted(file: Opened, noted: Option<Noted>) {
+    if undo(file).await
+        && let Some(noted) = noted
+    {
+        noted.end().await;
     }
 }
 

@@ -2,31 +2,21 @@
 //! so that it goes wherever the file goes.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use client::{Access, Disposition, File, OpenOptions, Sharing, Status, Tree};
 use hyper::header::{HeaderMap, HeaderValue};
 use serde::{Deserialize, Serialize};
-use tokio::time::sleep;
 
 use super::Ask;
-use super::file::FREEZE;
-use super::opening::{Opened, Place, open, opened};
+use super::kept_stream::{self, Written};
+use super::opening::Place;
 use crate::answer::{Answer, set};
 use crate::failure::{Code, Failure};
 
-/// The stream.
-const STREAM: &str = ":azure.properties:$DATA";
-/// The most that is read and written of it.
-const STREAM_BYTES_MAX: usize = 64 << 10;
 /// The most of all names and values of metadata, as the service has it.
 const METADATA_BYTES_MAX: usize = 8 << 10;
 const METADATA: &str = "x-ms-meta-";
-/// How often a change waits for another one of the same file, and for how long each time.
-const TURNS_MAX: u32 = 100;
-const TURN: Duration = Duration::from_millis(20);
 
 /// What is kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,7 +91,7 @@ pub(super) struct Copied {
 impl Kept {
     /// What is kept of a file or directory; nothing where nothing was ever set, or an SMB client has written something else there.
     pub(super) async fn of(place: &Place) -> Result<Kept, Failure> {
-        read_stream(&place.tree, &place.path).await
+        kept_stream::read(place).await
     }
 
     /// What a request sets of a new file.
@@ -109,21 +99,17 @@ impl Kept {
         Ok(Kept { metadata: metadata(&ask.parts.headers)?, content: content(&ask.parts.headers)?, copy: None })
     }
 
-    /// Changes it, one after the other.
+    /// Changes it, one after the other. Where that fails it is what it was.
     pub(super) async fn change(place: &Place, change: impl FnOnce(&mut Kept)) -> Result<(), Failure> {
-        let stream = turn(place).await?;
-        let done = change_through(&stream, change).await;
-        let closed = stream.close().await;
-        done?;
-        Ok(closed?)
+        kept_stream::change(place, Written::InTime, change).await
     }
 
     /// The same where it makes a difference: a file for which there is nothing to keep has no stream.
-    pub(super) async fn replace(self, place: &Place) -> Result<(), Failure> {
+    pub(super) async fn replace(self, place: &Place, written: Written) -> Result<(), Failure> {
         if self == Kept::of(place).await? {
             return Ok(());
         }
-        Kept::change(place, |kept| *kept = self).await
+        kept_stream::change(place, written, |kept| *kept = self).await
     }
 
     /// Tells it. A whole file has its MD5 under the name that HTTP has for it, a part in one of its own.
@@ -145,80 +131,7 @@ impl Kept {
     }
 }
 
-async fn read_stream(tree: &Tree, path: &str) -> Result<Kept, Failure> {
-    let stream = match opened(tree, &format!("{path}{STREAM}"), OpenOptions::default()).await {
-        Ok(stream) => stream,
-        Err(error) => {
-            return match error.status() {
-                // A file system may be unable to keep streams.
-                Some(Status::OBJECT_NAME_NOT_FOUND | Status::OBJECT_NAME_INVALID | Status::NOT_SUPPORTED) => {
-                    Ok(Kept::default())
-                }
-                _ => Err(error.into()),
-            };
-        }
-    };
-    let told = told(&stream).await;
-    let closed = stream.close().await;
-    let told = told?;
-    closed?;
-    Ok(told)
-}
-
-async fn told(stream: &File) -> Result<Kept, Failure> {
-    let bytes = stream.read(0, STREAM_BYTES_MAX).await?;
-    Ok(serde_json::from_slice(&bytes).unwrap_or_default())
-}
-
-/// The stream, opened so that nobody else writes it meanwhile.
-async fn turn(place: &Place) -> Result<Opened, Failure> {
-    let options = OpenOptions {
-        access: Access::Write,
-        disposition: Disposition::OpenOrCreate,
-        // Who may delete the file may delete its streams.
-        sharing: Sharing::ReadingAndDeleting,
-        ..OpenOptions::default()
-    };
-    let name = format!("{}{STREAM}", place.path);
-    for _ in 1..TURNS_MAX {
-        match open(&place.tree, &name, options).await {
-            Err(failure) if failure.code == Code::SharingViolation => sleep(TURN).await,
-            opened => return opened,
-        }
-    }
-    open(&place.tree, &name, options).await
-}
-
-async fn change_through(stream: &File, change: impl FnOnce(&mut Kept)) -> Result<(), Failure> {
-    let was = stream.read(0, STREAM_BYTES_MAX).await?;
-    let mut kept: Kept = serde_json::from_slice(&was).unwrap_or_default();
-    change(&mut kept);
-    // The file's own data stay as they were, and so does the time of their last write.
-    stream.set_basic(client::Basic { write: FREEZE, ..client::Basic::default() }).await?;
-    let unwritable = |_| Failure::new(Code::InternalError, "The properties could not be written.");
-    let mut text = serde_json::to_vec(&kept).map_err(unwritable)?;
-    if text.len() > STREAM_BYTES_MAX {
-        return Err(too_large());
-    }
-    let length = text.len() as u64;
-    // Who reads meanwhile finds what was or what will be: spaces behind it mean nothing. The room that it takes more is taken first: where there is none, what was
-    // is as it was.
-    let before = (stream.facts().end_of_file as usize).min(STREAM_BYTES_MAX);
-    if text.len() > before
-        && let Err(refused) = stream.write(before as u64, vec![b' '; text.len() - before]).await
-    {
-        let _ = stream.set_length(before as u64).await;
-        return Err(refused.into());
-    }
-    text.resize(text.len().max(before), b' ');
-    if let Err(refused) = stream.write(0, text).await {
-        let _ = stream.write(0, was).await;
-        return Err(refused.into());
-    }
-    Ok(stream.set_length(length).await?)
-}
-
-fn too_large() -> Failure {
+pub(super) fn too_large() -> Failure {
     Failure::new(Code::MetadataTooLarge, "Names and values of metadata have 8 KiB together at most.")
 }
 
@@ -311,7 +224,7 @@ mod tests {
         };
         let text = r#"{"metadata":{"a":"b"},"content":{"cache_control":"no-cache"}}"#;
         assert_eq!(serde_json::to_string(&kept).unwrap(), text);
-        assert_eq!(serde_json::from_str::<Kept>(&format!("{text}   ")).unwrap(), kept);
+        assert_eq!(kept_stream::value(format!("{text}   ").as_bytes()), Some(kept));
         assert_eq!(serde_json::to_string(&Kept::default()).unwrap(), "{}");
     }
 }

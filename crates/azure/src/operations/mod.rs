@@ -10,6 +10,7 @@ mod directory;
 mod file;
 mod handles;
 mod kept;
+mod kept_stream;
 mod lease;
 mod listing;
 mod opening;
@@ -27,6 +28,7 @@ mod share_acl;
 mod share_lease;
 mod share_properties;
 mod smb_properties;
+mod unfinished;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -50,6 +52,7 @@ pub(crate) use self::share::new_name as new_share_name;
 pub(crate) use self::share_acl::parsed as policies;
 pub(crate) use self::share_lease::{guid, new_guid};
 pub(crate) use self::share_properties::{LeaseTold, etag as share_etag, of_snapshot, quota_gib, tier_name};
+pub(crate) use self::unfinished::{Unfinished, sweep};
 
 /// What operations work with.
 pub(crate) struct Service {
@@ -57,6 +60,7 @@ pub(crate) struct Service {
     pub(crate) operations: Operations,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) files: Files,
+    pub(crate) unfinished: Unfinished,
 }
 
 /// Bytes of files that are held at a time for being looked at whole.

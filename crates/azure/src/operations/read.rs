@@ -2,8 +2,8 @@
 
 use hyper::header::HeaderMap;
 
-use super::kept::{self, Kept};
-use super::{delegation, handles, listing, permission, range, share_lease, smb_properties};
+use super::kept;
+use super::{delegation, handles, kept_stream, listing, permission, range, share_lease, smb_properties};
 use crate::query::Query;
 
 /// What headers and the query say, each read as if it were meant.
@@ -41,7 +41,7 @@ pub(crate) fn read_head(headers: &HeaderMap, query: &Query) -> Said {
 pub(crate) fn read_body(body: &[u8]) -> bool {
     let _ = permission::read_body(body);
     let _ = delegation::read_body(body);
-    let Ok(kept) = serde_json::from_slice::<Kept>(body) else { return true };
-    let again = serde_json::to_vec(&kept).ok().and_then(|text| serde_json::from_slice(&text).ok());
+    let Some(kept) = kept_stream::value(body) else { return true };
+    let again = serde_json::to_vec(&kept).ok().and_then(|text| kept_stream::value(&text));
     again == Some(kept)
 }

@@ -114,6 +114,26 @@ impl SmbProperties {
         }
     }
 
+    /// Sets all but that, through an open that may.
+    pub(super) async fn set_basic(&self, file: &File) -> Result<(), Failure> {
+        if self.basic != Basic::default() {
+            file.set_basic(self.basic).await?;
+        }
+        Ok(())
+    }
+
+    /// For a file that may still have to go: it is not read-only yet.
+    pub(super) fn deletable(&self) -> Self {
+        let mut basic = self.basic;
+        if basic.attributes.contains(FileAttributes::READONLY) {
+            basic.attributes = basic.attributes.without(FileAttributes::READONLY);
+            if basic.attributes.is_empty() {
+                basic.attributes = FileAttributes::NORMAL;
+            }
+        }
+        SmbProperties { basic, permission: self.permission.clone() }
+    }
+
     /// Sets them through an open of its own, if there is anything to set. It is the last that is done to a file: what is done later would change its times.
     pub(super) async fn set_at(&self, place: &Place, is_directory: bool) -> Result<(), Failure> {
         if self.is_empty() {
@@ -128,10 +148,7 @@ impl SmbProperties {
         };
         let work = async |file: &File| {
             self.set_permission(file).await?;
-            if self.basic != Basic::default() {
-                file.set_basic(self.basic).await?;
-            }
-            Ok(())
+            self.set_basic(file).await
         };
         place.with(options, work).await.map(drop)
     }

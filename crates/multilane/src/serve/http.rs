@@ -84,9 +84,9 @@ impl Http {
         if arguments.dev && rest.as_ref().is_some_and(Endpoint::is_for_machine) {
             running.catalog.add_development_principal();
         }
-        let archive = recorder::path(running.folder);
+        let kept = (recorder::path(running.folder), rest::unfinished(running.folder));
         let catalog = running.catalog.clone();
-        let rest = rest::start(rest, running.server(), catalog, operations, archive, &arguments.rest_group)?;
+        let rest = rest::start(rest, running.server(), catalog, operations, kept, &arguments.rest_group)?;
         Ok(Http { metrics, push, page, rest })
     }
 
