@@ -1,6 +1,7 @@
 //! Who connects by HTTP: taken, bounded, and answered.
 
 mod body;
+mod ending;
 #[cfg(test)]
 mod fairness_tests;
 mod host;
@@ -14,12 +15,12 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use control::{CorsRule, Keys, KnownCatalog, Operations, Role, StoredPolicy};
@@ -56,6 +57,8 @@ use crate::turns::Taker;
 
 use self::body::Bodies;
 pub(crate) use self::body::Held;
+use self::ending::Ending;
+pub(crate) use self::ending::Stays;
 pub(crate) use self::in_line::InLine;
 use self::places::{Doing, Places, Stay, Turn};
 use self::watched::{Leaving, Watched};
@@ -109,21 +112,24 @@ impl Listening {
     }
 }
 
-/// The running interface. It ends when this is dropped.
+/// The running interface. It ends when this is dropped: nobody is taken any more, and what is asked is answered for [`ENDS_WITHIN`].
 pub struct Rest {
     address: SocketAddr,
-    /// It ends at once, but for what waits for the catalog, or for a file system.
     runtime: Option<Runtime>,
+    ending: Ending,
 }
 
-/// How long what waits for the catalog's disk or a snapshot may take when the interface ends. It goes on until the process ends.
-const ENDS_WITHIN: Duration = Duration::from_secs(5);
+/// How long requests in flight may take when the interface ends.
+const ENDS_WITHIN: Duration = Duration::from_secs(10);
+/// How long what waits for the catalog's disk or a snapshot has then at least. It goes on until the process ends.
+const ENDS_AT_LEAST_WITHIN: Duration = Duration::from_millis(250);
 
 impl Drop for Rest {
     fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_timeout(ENDS_WITHIN);
-        }
+        let Some(runtime) = self.runtime.take() else { return };
+        let until = Instant::now() + ENDS_WITHIN;
+        self.ending.begin(&runtime, ENDS_WITHIN);
+        runtime.shutdown_timeout(until.saturating_duration_since(Instant::now()).max(ENDS_AT_LEAST_WITHIN));
     }
 }
 
@@ -138,11 +144,12 @@ impl Rest {
         let mut threads = Builder::new_multi_thread();
         threads.worker_threads(thread_count()).thread_name("rest").enable_io().enable_time();
         let runtime = threads.build()?;
+        let ending = front.ending.clone();
         // Before anybody makes files.
         let left = front.service.unfinished.left();
         runtime.spawn(sweep(Arc::clone(&front.service), left));
         runtime.spawn(serve(socket, front));
-        Ok(Rest { address, runtime: Some(runtime) })
+        Ok(Rest { address, runtime: Some(runtime), ending })
     }
 
     /// Where it listens.
@@ -164,18 +171,21 @@ struct Front {
     pacing: Pacing,
     bodies: Bodies,
     places: Places,
+    ending: Ending,
     asked: AtomicU64,
 }
 
 async fn serve(socket: TcpListener, front: Arc<Front>) {
+    let stays = front.ending.stays();
     let listener = match tokio::net::TcpListener::from_std(socket) {
         Ok(listener) => listener,
         Err(cause) => return not_accepted(&cause),
     };
     loop {
-        match listener.accept().await {
+        let Some(accepted) = stays.until_end(listener.accept()).await else { return };
+        match accepted {
             Ok((stream, peer)) => {
-                let Some(place) = front.places.take().await else { return };
+                let Some(Some(place)) = stays.until_end(front.places.take()).await else { return };
                 front.places.enter(place, |stay| tokio::spawn(attend(stream, peer, Arc::clone(&front), stay)));
             }
             Err(cause) => {
@@ -205,14 +215,16 @@ impl Connected {
 
 /// Attends to one connection, by HTTPS where the interface speaks that.
 async fn attend(stream: TcpStream, peer: SocketAddr, front: Arc<Front>, stay: Arc<Stay>) {
+    let stays = front.ending.stays();
     // Answers are whole: a small one need not wait for the next.
     let _ = stream.set_nodelay(true);
     front.pacing.restore(&stream);
     let Some(tls) = &front.tls else {
-        return talk(stream, Connected { peer, is_secure: false }, front, stay).await;
+        return talk(stream, Connected { peer, is_secure: false }, front, (stay, &stays)).await;
     };
-    match timeout(HEAD_WITHIN, tls.accept(stream)).await {
-        Ok(Ok(stream)) => talk(stream, Connected { peer, is_secure: true }, front, stay).await,
+    let Some(accepted) = stays.until_end(timeout(HEAD_WITHIN, tls.accept(stream))).await else { return };
+    match accepted {
+        Ok(Ok(stream)) => talk(stream, Connected { peer, is_secure: true }, front, (stay, &stays)).await,
         Ok(Err(error)) => {
             tracing::debug!(%peer, %error, "a connection for the REST interface is no TLS, or does not trust the certificate")
         }
@@ -221,7 +233,12 @@ async fn attend(stream: TcpStream, peer: SocketAddr, front: Arc<Front>, stay: Ar
 }
 
 /// Answers one connection's requests, one after the other.
-async fn talk<S: AsyncRead + Outlet>(stream: S, connected: Connected, front: Arc<Front>, stay: Arc<Stay>) {
+async fn talk<S: AsyncRead + Outlet>(
+    stream: S,
+    connected: Connected,
+    front: Arc<Front>,
+    (stay, stays): (Arc<Stay>, &Stays),
+) {
     let parts = Arc::<Parts>::default();
     let leaving = Arc::<Leaving>::default();
     let watched = Watched::of(stream, Arc::clone(&stay), Arc::clone(&parts), Arc::clone(&leaving));
@@ -246,8 +263,13 @@ async fn talk<S: AsyncRead + Outlet>(stream: S, connected: Connected, front: Arc
         .header_read_timeout(HEAD_WITHIN)
         .max_buf_size(HEAD_BYTES)
         .serve_connection(TokioIo::new(watched), answers);
+    let mut connection = pin!(connection);
     // What went wrong is the other side's to know: it has an answer, or has gone.
-    let _ = connection.await;
+    if stays.until_end(connection.as_mut()).await.is_none() {
+        // What was asked is answered, and nothing more is read.
+        connection.as_mut().graceful_shutdown();
+        let _ = connection.await;
+    }
 }
 
 impl Front {
@@ -265,6 +287,7 @@ impl Front {
             pacing,
             bodies: Bodies::default(),
             places: Places::of_this_process(),
+            ending: Ending::default(),
             asked: AtomicU64::new(1),
         }
     }
@@ -358,7 +381,7 @@ impl Front {
         let busy = "The server works for as many requests of the account as it may; try again.";
         let turn = self.places.run(asked.line.taker(), stay).await;
         let turn = turn.ok_or_else(|| Failure::new(Code::ServerBusy, busy))?;
-        asked.held.running = Some(Arc::new(Running::new(turn, share)));
+        asked.held.running = Some(Arc::new(Running::new(turn, share, self.ending.stays())));
         let asked = Arc::new(asked);
         let mut answer = match operation {
             Operation::GetFile => self.sent(asked).await?,

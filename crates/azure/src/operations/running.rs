@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::task::{JoinHandle, spawn_blocking};
 
+use crate::listener::Stays;
 use crate::turns::{Taker, Turn};
 
 tokio::task_local! {
@@ -16,11 +17,13 @@ pub(crate) struct Running {
     _turn: Turn,
     /// The share that it is about, for what that takes of what all share.
     share: Taker,
+    /// The interface does not end before it, for a while.
+    _stays: Stays,
 }
 
 impl Running {
-    pub(crate) fn new(turn: Turn, share: Taker) -> Self {
-        Running { _turn: turn, share }
+    pub(crate) fn new(turn: Turn, share: Taker, stays: Stays) -> Self {
+        Running { _turn: turn, share, _stays: stays }
     }
 
     /// Has this work be for the request.

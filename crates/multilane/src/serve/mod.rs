@@ -106,10 +106,11 @@ fn serve(
         reloader.reload();
     }
     supervisor.stopping();
+    let since = Instant::now();
     let (_metrics, push) = http.end();
     info!(name: "ending", "ending");
     drop((announcement, reloader, watch));
-    running.end(departure, (socket, recorder), push, audit_log);
+    running.end(since, departure, (socket, recorder), push, audit_log);
     Ok(())
 }
 

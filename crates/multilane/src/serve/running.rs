@@ -28,8 +28,9 @@ use crate::recorder::Recorder;
 use crate::supervisor::Supervisor;
 use crate::why::{self, Observer};
 
-/// How long requests in flight may take once the server is told to end.
+/// How long requests in flight may take once the server is told to end, and how long those of SMB may at least, once those of REST are over.
 const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE_AT_LEAST: Duration = Duration::from_millis(500);
 
 /// A server, and what all that goes on beside it is made of.
 pub(super) struct Running<'a> {
@@ -145,9 +146,10 @@ impl<'a> Running<'a> {
             .ok()
     }
 
-    /// Ends it, and gives back what it has in its data folder.
+    /// Ends it, and gives back what it has in its data folder. It was told to `since` then.
     pub(super) fn end(
         self,
+        since: Instant,
         departure: Departure,
         (socket, recorder): (AdminSocket, Option<Recorder>),
         push: Option<Push>,
@@ -156,7 +158,7 @@ impl<'a> Running<'a> {
         let Running { server, control, folders, observer, .. } = self;
         drop(observer);
         let departing = departure.begin((socket, control, recorder));
-        server.stop(PATIENCE);
+        server.stop(PATIENCE.saturating_sub(since.elapsed()).max(PATIENCE_AT_LEAST));
         // Once more, with what was done until now.
         drop(push);
         folders.let_go();
