@@ -1,6 +1,8 @@
 //! Rename File and Rename Directory.
 
-use client::{Access, Basic, FileAttributes, OpenOptions};
+use std::collections::BTreeMap;
+
+use client::{Access, Basic, File, FileAttributes, OpenOptions};
 use hyper::StatusCode;
 
 use super::described::changed;
@@ -31,7 +33,7 @@ pub(super) async fn rename(service: &Service, ask: &Ask) -> Result<Answer, Failu
         path: from.target.path(),
     };
     let properties = SmbProperties::asked(service, ask, to.share, None)?;
-    let kept = Kept::asked(ask)?;
+    let given = Given::asked(ask, is_directory)?;
     let replaces = ask.is_true("x-ms-file-rename-replace-if-exists") && ask.by.may_overwrite();
     let leased = match is_directory {
         true => None,
@@ -42,10 +44,10 @@ pub(super) async fn rename(service: &Service, ask: &Ask) -> Result<Answer, Failu
         false => None,
     };
     let done = match leased {
-        Some(file) => file.rename(&to.path, replaces).await.map_err(Failure::from),
+        Some(file) => renamed(&file, &source, (&to, replaces), &given).await,
         None => {
             let options = OpenOptions { directory: Some(is_directory), link_itself: true, ..of_file(Access::Delete) };
-            let work = async |file: &client::File| Ok(file.rename(&to.path, replaces).await?);
+            let work = async |file: &File| renamed(file, &source, (&to, replaces), &given).await;
             match source.open(options).await {
                 Ok(file) => closing(file, work).await.map(drop),
                 Err(failure) => Err(failure),
@@ -63,21 +65,54 @@ pub(super) async fn rename(service: &Service, ask: &Ask) -> Result<Answer, Failu
         let in_use = || Failure::new(Code::FileOpenBySmbClient, "An SMB client has something open in the directory.");
         return Err(if is_in_use { in_use() } else { failure });
     }
-    let metadata = Some(kept.metadata).filter(|metadata| !metadata.is_empty());
-    let kind = ask.header("x-ms-content-type").filter(|_| !is_directory).map(str::to_owned);
-    if metadata.is_some() || kind.is_some() {
-        Kept::change(&to, |kept| {
-            if let Some(metadata) = metadata {
-                kept.metadata = metadata;
-            }
-            if let Some(kind) = kind {
-                kept.content.insert(Content::Type, kind);
-            }
-        })
-        .await?;
-    }
     properties.set_at(&to, is_directory).await?;
     changed(service, ask, StatusCode::OK, is_directory).await
+}
+
+/// Renames what is open, and gives it what the request says by then: where that cannot be written nothing is renamed, and where nothing is renamed it has again
+/// what it had.
+async fn renamed(file: &File, source: &Place, (to, replaces): (&Place, bool), given: &Given) -> Result<(), Failure> {
+    if given.is_nothing() {
+        return Ok(file.rename(&to.path, replaces).await?);
+    }
+    let before = Kept::of(source).await?;
+    Kept::change(source, |kept| given.give(kept)).await?;
+    let renamed = file.rename(&to.path, replaces).await;
+    if renamed.is_err()
+        && let Err(failure) = Kept::change(source, |kept| *kept = before).await
+    {
+        tracing::debug!(
+            message = failure.message,
+            "a file that is not renamed has the metadata that it would have had"
+        );
+    }
+    Ok(renamed?)
+}
+
+/// What a request gives beside the name; what it leaves out stays.
+struct Given {
+    metadata: BTreeMap<String, String>,
+    kind: Option<String>,
+}
+
+impl Given {
+    fn asked(ask: &Ask, is_directory: bool) -> Result<Self, Failure> {
+        let kind = ask.header("x-ms-content-type").filter(|_| !is_directory).map(str::to_owned);
+        Ok(Given { metadata: Kept::asked(ask)?.metadata, kind })
+    }
+
+    fn is_nothing(&self) -> bool {
+        self.metadata.is_empty() && self.kind.is_none()
+    }
+
+    fn give(&self, kept: &mut Kept) {
+        if !self.metadata.is_empty() {
+            kept.metadata.clone_from(&self.metadata);
+        }
+        if let Some(kind) = &self.kind {
+            kept.content.insert(Content::Type, kind.clone());
+        }
+    }
 }
 
 /// Readies a file for being replaced: its lease ends where it is named, and it is no longer read-only where that is to be ignored. Gives the attributes
@@ -101,6 +136,6 @@ async fn free(service: &Service, ask: &Ask, to: &Place) -> Result<Option<FileAtt
 
 pub(super) async fn set_attributes(place: &Place, attributes: FileAttributes) -> Result<(), Failure> {
     let attributes = if attributes.is_empty() { FileAttributes::NORMAL } else { attributes };
-    let work = async |file: &client::File| Ok(file.set_basic(Basic { attributes, ..Basic::default() }).await?);
+    let work = async |file: &File| Ok(file.set_basic(Basic { attributes, ..Basic::default() }).await?);
     place.with(of_file(Access::ChangeAttributes), work).await.map(drop)
 }
