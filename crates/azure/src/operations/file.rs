@@ -205,8 +205,21 @@ async fn anew(
     let permission = permission?;
     let making = OpenOptions { security: Security::Change, ..making };
     let beside = place.beside()?;
-    let file = beside.open(making).await?;
-    let noted = service.unfinished.note(ask.by.account(), &beside, &file).await;
+    let noted = service.unfinished.note(ask.by.account(), &beside).await;
+    let file = match (beside.open(making).await, noted.as_ref()) {
+        (Ok(file), Some(noted)) => {
+            noted.made(&file).await;
+            file
+        }
+        (Ok(file), None) => file,
+        (Err(failure), _) => {
+            // What comes late may have been made.
+            if let Some(noted) = noted.filter(|_| failure.code != Code::ClientCacheFlushDelay) {
+                noted.end().await;
+            }
+            return Err(failure);
+        }
+    };
     let done = match &permission {
         Some(permission) => permission::set(&file, permission).await,
         None => properties.set_permission(&file).await,

@@ -1,16 +1,18 @@
 //! Files that are being made beside those whose places they take. As long as one is there the data folder has a record of it, so that one that was left, for the
-//! server was killed or ended meanwhile, goes when it starts again. What has another number by then is somebody else's, and stays.
+//! server was killed or ended meanwhile, goes when it starts again. A record has two lines: where the file will be, before it is made, and then its number, before
+//! something is in it. What has another number later is somebody else's, and stays; without a number what is not empty stays, and what is not as old as its record.
 
-use std::fs::{DirBuilder, OpenOptions, read_dir};
-use std::io::{self, Write};
+use std::fs::{DirBuilder, OpenOptions, read_dir, remove_file};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use client::{Access, File, Sharing, Status};
+use client::{Access, File, FileTime, Sharing, Status};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
 use super::Service;
@@ -22,6 +24,8 @@ const WAIT_MAX: usize = 8;
 /// How often it is tried to remove what was left: a share may not be there yet, or somebody may have the file open.
 const TRIES: u32 = 6;
 const AGAIN_AFTER: Duration = Duration::from_secs(10);
+/// What was made so long before or after its record began is another file; in units of 100 ns.
+const AS_OLD_WITHIN: u64 = 10 * 10_000_000;
 /// The longest record: a path of 4,095 bytes whose characters are all escaped, and numbers.
 const RECORD_BYTES_MAX: u64 = 32 << 10;
 
@@ -31,21 +35,22 @@ pub(crate) struct Unfinished {
     waiting: Arc<Semaphore>,
 }
 
-/// What is recorded of one file.
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Where a file will be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Record {
     account: String,
     /// The number of the share.
     share: i64,
     /// As SMB has it.
     path: String,
-    /// The number of the file.
-    file: u64,
+    /// When it is made, as SMB has times.
+    made: u64,
 }
 
-/// The record of a file that is there.
+/// The record of a file that is there, or is about to be.
 pub(super) struct Noted {
     record: PathBuf,
+    waiting: Arc<Semaphore>,
 }
 
 impl Unfinished {
@@ -54,29 +59,21 @@ impl Unfinished {
         Unfinished { folder, waiting: Arc::new(Semaphore::new(WAIT_MAX)) }
     }
 
-    /// Records a file that was just made. Where that cannot be done it is made all the same: it stays only where the server is killed meanwhile.
-    pub(super) async fn note(&self, account: &str, place: &Place, file: &File) -> Option<Noted> {
+    /// Records a file that is about to be made. Where that cannot be done it is made all the same: it stays only where the server is killed meanwhile.
+    pub(super) async fn note(&self, account: &str, place: &Place) -> Option<Noted> {
         let name = place.path.rsplit('\\').next().unwrap_or_default();
-        let record = Record {
-            account: account.to_owned(),
-            share: place.share,
-            path: place.path.clone(),
-            file: file.id()?.disk_file_id,
+        let made = FileTime::from(SystemTime::now()).0;
+        let record = Record { account: account.to_owned(), share: place.share, path: place.path.clone(), made };
+        let mut line = serde_json::to_vec(&record).ok()?;
+        line.push(b'\n');
+        let (folder, record) = (self.folder.clone(), self.folder.join(name));
+        let to = record.clone();
+        let write = move || {
+            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+            OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?.write_all(&line)
         };
-        let waits = Arc::clone(&self.waiting).try_acquire_owned().ok()?;
-        let (folder, to) = (self.folder.clone(), self.folder.join(name));
-        let noted = Noted { record: to.clone() };
-        let write = tokio::task::spawn_blocking(move || {
-            let _waits = waits;
-            let written = DirBuilder::new().recursive(true).mode(0o700).create(folder).and_then(|()| {
-                let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
-                file.write_all(&serde_json::to_vec(&record)?)
-            });
-            written.inspect_err(
-                |error| tracing::debug!(%error, "a file that is being made for the REST interface is not recorded"),
-            )
-        });
-        timeout(NOTED_WITHIN, write).await.ok()?.ok()?.ok().map(|()| noted)
+        in_time(&self.waiting, write).await?;
+        Some(Noted { record, waiting: Arc::clone(&self.waiting) })
     }
 
     /// What was left when this server started.
@@ -86,15 +83,42 @@ impl Unfinished {
 }
 
 impl Noted {
-    /// The file has the place of another one, or is gone.
+    /// It is made, and nothing is in it yet.
+    pub(super) async fn made(&self, file: &File) {
+        let (Some(id), record) = (file.id(), self.record.clone()) else { return };
+        let line = format!("{}\n", id.disk_file_id);
+        let add = move || OpenOptions::new().append(true).open(record)?.write_all(line.as_bytes());
+        let _ = in_time(&self.waiting, add).await;
+    }
+
+    /// The file has the place of another one, or is gone. Where this fails the next start finds that there is no such file.
     pub(super) async fn end(self) {
-        forget(self.record).await;
+        let record = self.record;
+        let _ = in_time(&self.waiting, move || remove_file(record)).await;
     }
 }
 
-/// Where that fails it is found at the next start that there is no such file.
-async fn forget(record: PathBuf) {
-    let _ = timeout(NOTED_WITHIN, tokio::task::spawn_blocking(move || std::fs::remove_file(record))).await;
+/// Does something that waits for the data folder; nothing where too much waits for that.
+async fn in_time(waiting: &Arc<Semaphore>, work: impl FnOnce() -> io::Result<()> + Send + 'static) -> Option<()> {
+    let waits = Arc::clone(waiting).try_acquire_owned().ok()?;
+    let working = spawn_blocking(move || {
+        let _waits = waits;
+        work()
+    });
+    let done = timeout(NOTED_WITHIN, working).await.ok()?.ok()?;
+    done.inspect_err(
+        |error| tracing::debug!(%error, "a file that is being made for the REST interface is not recorded"),
+    )
+    .ok()
+}
+
+/// What a record says: where its file is, and the number of that if it is known.
+fn parsed(text: &[u8]) -> Option<(Record, Option<u64>)> {
+    let (record, rest) = text.split_at(text.iter().position(|byte| *byte == b'\n')?);
+    // A number without an end may be a part of one.
+    let number =
+        std::str::from_utf8(rest).ok().and_then(|rest| rest.strip_prefix('\n')?.strip_suffix('\n')?.parse().ok());
+    Some((serde_json::from_slice(record).ok()?, number))
 }
 
 /// Whether something may still be left.
@@ -110,7 +134,7 @@ pub(crate) async fn sweep(service: Arc<Service>, mut records: Vec<PathBuf>) {
         let mut still = Vec::new();
         for path in records {
             match removed(&service, path.clone()).await {
-                Left::Nothing => forget(path).await,
+                Left::Nothing => drop(spawn_blocking(move || remove_file(path)).await),
                 Left::Maybe => still.push(path),
             }
         }
@@ -127,15 +151,13 @@ pub(crate) async fn sweep(service: Arc<Service>, mut records: Vec<PathBuf>) {
 }
 
 async fn removed(service: &Service, path: PathBuf) -> Left {
-    let read = tokio::task::spawn_blocking(move || -> io::Result<Option<Record>> {
-        use std::io::Read;
+    let read = spawn_blocking(move || {
         let mut text = Vec::new();
-        std::fs::File::open(path)?.take(RECORD_BYTES_MAX).read_to_end(&mut text)?;
-        Ok(serde_json::from_slice(&text).ok())
+        std::fs::File::open(path)?.take(RECORD_BYTES_MAX).read_to_end(&mut text).map(|_| text)
     });
-    let Ok(Ok(read)) = read.await else { return Left::Maybe };
-    // One that was not written to its end is of a file into which nothing was written.
-    let Some(record) = read else { return Left::Nothing };
+    let Ok(Ok(text)) = read.await else { return Left::Maybe };
+    // Before it was whole nothing was made.
+    let Some((record, number)) = parsed(&text) else { return Left::Nothing };
     let is_its = |share: &control::ShareRecord| share.id == record.share && share.account == record.account;
     let Some(share) = service.catalog.shares().into_iter().find(is_its) else { return Left::Nothing };
     let Ok(tree) = service.sessions.share_for(&record.account, &share, None).await else {
@@ -153,7 +175,13 @@ async fn removed(service: &Service, path: PathBuf) -> Left {
             };
         }
     };
-    let is_it = file.id().is_some_and(|id| id.disk_file_id == record.file);
+    let is_it = match number {
+        Some(number) => file.id().is_some_and(|id| id.disk_file_id == number),
+        None => {
+            let facts = file.facts();
+            facts.end_of_file == 0 && facts.created.0.abs_diff(record.made) <= AS_OLD_WITHIN
+        }
+    };
     let deleted = if is_it { file.delete_on_close().await } else { Ok(()) };
     let closed = file.close().await;
     if deleted.and(closed).is_err() {
@@ -169,4 +197,22 @@ async fn removed(service: &Service, path: PathBuf) -> Left {
         );
     }
     Left::Nothing
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_that_was_cut_short_names_no_file_or_no_number() {
+        let record = Record { account: "work".into(), share: 7, path: "a\\~b.tmp".into(), made: 9 };
+        let mut text = serde_json::to_vec(&record).unwrap();
+        let line = text.len();
+        text.extend_from_slice(b"\n1234\n");
+        for cut in 0..text.len() {
+            let wanted = (cut > line).then(|| (record.clone(), None));
+            assert_eq!(parsed(&text[..cut]), wanted, "{cut}");
+        }
+        assert_eq!(parsed(&text), Some((record, Some(1234))));
+    }
 }
