@@ -53,3 +53,39 @@ impl Stays {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+    use std::time::Instant;
+
+    use tokio::runtime::Builder;
+    use tokio::sync::oneshot::channel;
+
+    use super::*;
+
+    #[test]
+    fn the_end_is_heard_of_and_waits_for_who_stays_and_no_longer_than_it_may() {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap();
+        let (patience, short) = (Duration::from_secs(60), Duration::from_millis(50));
+        let ending = Ending::default();
+        let (stays, (tell, told)) = (ending.stays(), channel());
+        runtime.spawn(async move {
+            assert_eq!(stays.until_end(async { 1 }).await, Some(1));
+            let heard = stays.until_end(pending::<()>()).await.is_none();
+            // It does something more before it leaves.
+            tokio::task::yield_now().await;
+            tell.send(heard).unwrap();
+            drop(stays);
+        });
+        let begun = Instant::now();
+        ending.begin(&runtime, patience);
+        assert!(begun.elapsed() < patience);
+        assert_eq!(runtime.block_on(told), Ok(true));
+        let stuck = ending.stays();
+        let begun = Instant::now();
+        ending.begin(&runtime, short);
+        assert!(begun.elapsed() >= short);
+        drop(stuck);
+    }
+}

@@ -87,7 +87,12 @@ impl Noted {
     pub(super) async fn made(&self, file: &File) {
         let (Some(id), record) = (file.id(), self.record.clone()) else { return };
         let line = format!("{}\n", id.disk_file_id);
-        let add = move || OpenOptions::new().append(true).open(record)?.write_all(line.as_bytes());
+        let add = move || {
+            let mut file = OpenOptions::new().append(true).open(record)?;
+            file.write_all(line.as_bytes())?;
+            // The file itself is on its disk soon, whatever becomes of the power.
+            file.sync_data()
+        };
         let _ = in_time(&self.waiting, add).await;
     }
 
