@@ -1,16 +1,17 @@
 //! Copy File, Abort Copy, and Put Range from URL: from files of the same account, and done when they are answered. Nothing is fetched from elsewhere.
 
-use client::{Access, Facts, File, FileAttributes, OpenOptions, Security, SecurityDescriptor};
+use client::{Access, Facts, File, OpenOptions, Security, SecurityDescriptor};
 use hyper::StatusCode;
 use jiff::Timestamp;
 
 use super::described::changed;
-use super::file::{Made, PUT_MAX, change_range, read_all};
+use super::file::{PUT_MAX, change_range, read_all};
+use super::freed::Freed;
 use super::kept::{Copied, Kept};
+use super::made::Made;
 use super::opening::{Place, closing, of_file};
 use super::permission::{self, TOLD};
 use super::range::parsed;
-use super::rename::set_attributes;
 use super::smb_properties::SmbProperties;
 use super::{Ask, Service, checksum, guid, lease};
 use crate::answer::{Answer, http_date, set};
@@ -71,17 +72,19 @@ async fn copy_from(service: &Service, ask: &Ask, url: &str, source: &Place, from
     }
     // Who may not write over a file does not make it writable either.
     let frees = ask.is_true("x-ms-file-copy-ignore-readonly") && ask.by.may_overwrite();
-    let freed = if frees { free(&place).await? } else { None };
+    let freed = match place.tree.facts(&place.path).await {
+        Ok(facts) if frees => Freed::of(&place, &facts).await?,
+        _ => None,
+    };
     let made = async {
         let made = Made::of(service, ask, &place, &properties).await?;
         made.finish(&place, kept, &properties, async |to| copy_data(from, to, &facts).await).await
     };
     let done: Result<_, Failure> = made.await;
     if done.is_err()
-        && let Some(attributes) = freed
+        && let Some(freed) = freed
     {
-        // What was not written over is read-only again, where it is there still.
-        let _ = set_attributes(&place, attributes).await;
+        freed.undo(&place).await;
     }
     done.map(|_| id)
 }
@@ -101,16 +104,6 @@ async fn permission_of_source(ask: &Ask, from: &File) -> Result<Option<SecurityD
 async fn is_same(source: &Place, target: &Place, from: &File) -> bool {
     let there = target.tree.facts_and_id(&target.path).await.ok().and_then(|(_, id)| id);
     source.share == target.share && there.is_some() && there == from.id()
-}
-
-/// A file that is read-only is no longer so before it is written over. Gives the attributes that it had.
-async fn free(place: &Place) -> Result<Option<FileAttributes>, Failure> {
-    let Ok(facts) = place.tree.facts(&place.path).await else { return Ok(None) };
-    if !facts.attributes.contains(FileAttributes::READONLY) {
-        return Ok(None);
-    }
-    set_attributes(place, facts.attributes.without(FileAttributes::READONLY | FileAttributes::NORMAL)).await?;
-    Ok(Some(facts.attributes))
 }
 
 /// Copies what has been written of a file; what has not takes no space in the copy either.

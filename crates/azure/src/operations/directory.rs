@@ -4,9 +4,10 @@ use client::{Access, Disposition, FileAttributes, OpenOptions, Security, Sharing
 use hyper::StatusCode;
 
 use super::described::{Described, changed};
-use super::file::{end, remove};
+use super::file::remove;
 use super::kept::Kept;
 use super::kept_stream::Written;
+use super::made::end;
 use super::opening::of_directory;
 use super::smb_properties::SmbProperties;
 use super::{Ask, Service, accepted};

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use client::{Access, Basic, File, FileAttributes, OpenOptions};
+use client::{Access, File, FileAttributes, OpenOptions};
 use hyper::StatusCode;
 
 use super::described::changed;
 use super::file::read_only;
+use super::freed::Freed;
 use super::kept::{Content, Kept};
 use super::opening::{Place, closing, of_file};
 use super::smb_properties::SmbProperties;
@@ -55,9 +56,8 @@ pub(super) async fn rename(service: &Service, ask: &Ask) -> Result<Answer, Failu
         }
     };
     if let Err(failure) = done {
-        if let Some(attributes) = freed {
-            // What could not be replaced is read-only again.
-            set_attributes(&to, attributes).await?;
+        if let Some(freed) = freed {
+            freed.undo(&to).await;
         }
         let failure = read_only(&source, failure).await;
         // The account may do everything: what it may not is because of what others have open.
@@ -115,27 +115,15 @@ impl Given {
     }
 }
 
-/// Readies a file for being replaced: its lease ends where it is named, and it is no longer read-only where that is to be ignored. Gives the attributes
-/// that it had where they were changed.
-async fn free(service: &Service, ask: &Ask, to: &Place) -> Result<Option<FileAttributes>, Failure> {
+/// Readies a file for being replaced: its lease ends where it is named, and it is no longer read-only where that is to be ignored.
+async fn free(service: &Service, ask: &Ask, to: &Place) -> Result<Option<Freed>, Failure> {
     let Ok(facts) = to.tree.facts(&to.path).await else { return Ok(None) };
     if facts.is_directory() {
         return Err(Failure::new(Code::ResourceAlreadyExists, "The name is a directory's, which is never replaced."));
     }
-    let is_read_only = facts.attributes.contains(FileAttributes::READONLY);
-    if is_read_only && !ask.is_true("x-ms-file-rename-ignore-readonly") {
+    if facts.attributes.contains(FileAttributes::READONLY) && !ask.is_true("x-ms-file-rename-ignore-readonly") {
         return Err(Failure::new(Code::ReadOnlyAttribute, "The file that has the name is read-only."));
     }
     lease::give_up(service, ask, "x-ms-destination-lease-id", to).await?;
-    if !is_read_only {
-        return Ok(None);
-    }
-    set_attributes(to, facts.attributes.without(FileAttributes::READONLY)).await?;
-    Ok(Some(facts.attributes))
-}
-
-pub(super) async fn set_attributes(place: &Place, attributes: FileAttributes) -> Result<(), Failure> {
-    let attributes = if attributes.is_empty() { FileAttributes::NORMAL } else { attributes };
-    let work = async |file: &File| Ok(file.set_basic(Basic { attributes, ..Basic::default() }).await?);
-    place.with(of_file(Access::ChangeAttributes), work).await.map(drop)
+    Freed::of(to, &facts).await
 }
