@@ -9,6 +9,7 @@
 //! ```
 
 mod built;
+mod cores;
 mod links;
 mod shape;
 mod tools;
@@ -21,6 +22,9 @@ use std::str::FromStr;
 
 pub use self::built::{Built, build};
 
+/// What two hosts are, in a report.
+const HOSTS: &str =
+    "client and server in network namespaces of one machine, each with cores of its own where there are several";
 /// What one link of `quad` carries in each direction.
 const LINK_MBIT: u32 = 1000;
 /// What one receive queue of `rss` takes.
@@ -63,21 +67,19 @@ impl Network {
         match self {
             Network::Plain => "Nothing is simulated: the way to the servers is as it is.".to_owned(),
             Network::Quad => format!(
-                "Simulated: client and server in network namespaces of one machine, joined by four links of {LINK_MBIT} Mbit/s in \
-                 each direction, as between two hosts with four network cards each. The scale is 1:1; the links have no latency of \
-                 their own beside the queues of their shapers."
+                "Simulated: {HOSTS}, joined by four links of {LINK_MBIT} Mbit/s in each direction, as between two hosts with four \
+                 network cards each. The scale is 1:1; the links have no latency of their own beside the queues of their shapers."
             ),
             Network::Rss => format!(
-                "Simulated: client and server in network namespaces of one machine, joined by one link. Each TCP connection is held \
-                 to {FLOW_MBIT} Mbit/s in each direction, as one receive queue served by one core is on a fast network card with \
-                 Receive Side Scaling; no two connections share a queue. A real queue takes some Gbit/s: this is about 1:10."
+                "Simulated: {HOSTS}, joined by one link. Each TCP connection is held to {FLOW_MBIT} Mbit/s in each direction, as \
+                 one receive queue served by one core is on a fast network card with Receive Side Scaling; no two connections \
+                 share a queue. A real queue takes some Gbit/s: this is about 1:10."
             ),
             Network::D32sV3 => format!(
-                "Simulated: client and server in network namespaces of one machine, joined by one link. What the client sends, all \
-                 connections together, is held to {} Mbit/s; what it receives is not held. This stands for a virtual machine of \
-                 size D32s v3, whose sending is metered at {METERED_MBIT} Mbit/s and whose receiving is not, at a scale of \
-                 1:{METERED_SCALE}: writes meet the limit whatever the channels, reads go beyond it as far as the machine's cores \
-                 do, which are not scaled.",
+                "Simulated: {HOSTS}, joined by one link. What the client sends, all connections together, is held to {} Mbit/s; \
+                 what it receives is not held. This stands for a virtual machine of size D32s v3, whose sending is metered at \
+                 {METERED_MBIT} Mbit/s and whose receiving is not, at a scale of 1:{METERED_SCALE}: writes meet the limit \
+                 whatever the channels, reads go beyond it as far as the machine's cores do, which are not scaled.",
                 METERED_MBIT / METERED_SCALE,
             ),
         }
@@ -170,7 +172,11 @@ impl Sides {
             return Command::new(program);
         }
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.namespace(end)]).arg(program);
+        command.args(["netns", "exec", &self.namespace(end)]);
+        if let Some(cores) = cores::of(end, self.owner) {
+            command.args(["taskset", "-c", &cores]);
+        }
+        command.arg(program);
         command
     }
 
@@ -252,9 +258,12 @@ mod tests {
             let words = std::iter::once(command.get_program()).chain(command.get_args());
             words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
         };
-        let quad = Sides { network: Network::Quad, owner: 42, number: 0 };
-        assert_eq!(words(quad.on_server("smbd")), "ip netns exec multilane-42.0-server smbd");
-        assert_eq!(words(quad.on_client("tool")), "ip netns exec multilane-42.0-client tool");
+        let owner = std::process::id();
+        let quad = Sides { network: Network::Quad, owner, number: 0 };
+        let on = |end| cores::of(end, quad.owner).map_or(String::new(), |cores| format!("taskset -c {cores} "));
+        let (server, client) = (on(End::Server), on(End::Client));
+        assert_eq!(words(quad.on_server("smbd")), format!("ip netns exec multilane-{owner}.0-server {server}smbd"));
+        assert_eq!(words(quad.on_client("tool")), format!("ip netns exec multilane-{owner}.0-client {client}tool"));
         assert_eq!(words(Sides::plain().on_server("smbd")), "smbd");
         let addresses: Vec<String> = quad.server_addresses().iter().map(IpAddr::to_string).collect();
         assert_eq!(addresses, ["10.99.1.1", "10.99.2.1", "10.99.3.1", "10.99.4.1"]);
