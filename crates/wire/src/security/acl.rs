@@ -9,6 +9,10 @@ const ACE_HEADER_BYTES: usize = 4;
 const ACL_HEADER_BYTES: usize = 8;
 /// ACL_REVISION.
 const REVISION: u8 = 2;
+/// ACE_OBJECT_TYPE_PRESENT and ACE_INHERITED_OBJECT_TYPE_PRESENT: a GUID each follows.
+const OBJECT_TYPE_PRESENT: u32 = 1;
+const INHERITED_OBJECT_TYPE_PRESENT: u32 = 2;
+const GUID_BYTES: usize = 16;
 /// ACL_REVISION_DS: object ACEs may be in it.
 const REVISION_DS: u8 = 4;
 
@@ -121,6 +125,30 @@ impl Ace {
             AceBody::Opaque(bytes) if begins_with_sid(self.kind) => read_mask_and_sid(bytes).ok(),
             AceBody::Opaque(_) => None,
         }
+    }
+
+    /// True for an entry that is about one type of objects in a directory service alone (ACE_OBJECT_TYPE_PRESENT, MS-DTYP 2.4.4.3), of which no file is.
+    pub fn is_for_one_object_type(&self) -> bool {
+        let flags = || self.object_part().map(|(flags, _)| flags);
+        is_object_kind(self.kind) && flags().is_ok_and(|flags| flags & OBJECT_TYPE_PRESENT != 0)
+    }
+
+    /// The rights and the principal of an object ACE that denies, of whatever type the object is (MS-DTYP 2.4.4.5, 2.4.4.9).
+    pub(crate) fn denied_to_all_types(&self) -> Option<(u32, Sid)> {
+        let denies = matches!(self.kind, AceKind::ACCESS_DENIED_OBJECT | AceKind::ACCESS_DENIED_CALLBACK_OBJECT);
+        let (flags, mask_and_sid) = self.object_part().ok().filter(|_| denies)?;
+        (flags & OBJECT_TYPE_PRESENT == 0).then_some(mask_and_sid)
+    }
+
+    /// Flags, rights and principal of an object ACE.
+    fn object_part(&self) -> Result<(u32, (u32, Sid)), Malformed> {
+        let AceBody::Opaque(bytes) = &self.body else { return Err(Malformed("no object ACE")) };
+        let mut reader = Reader::new(bytes);
+        let (mask, flags) = (reader.u32()?, reader.u32()?);
+        for present in [OBJECT_TYPE_PRESENT, INHERITED_OBJECT_TYPE_PRESENT] {
+            reader.skip(if flags & present == 0 { 0 } else { GUID_BYTES })?;
+        }
+        Ok((flags, (mask, Sid::read(&mut reader)?)))
     }
 
     /// AceSize.

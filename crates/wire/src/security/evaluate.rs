@@ -48,7 +48,7 @@ pub enum Refusal {
 /// not denied later.
 ///
 /// Conditions are not evaluated and object types do not exist here: a conditional ACE grants nothing and denies
-/// always, an object ACE does neither.
+/// always, an object ACE grants nothing and denies where it is of no type.
 pub fn check(
     descriptor: &SecurityDescriptor,
     token: &Token<'_>,
@@ -139,7 +139,7 @@ fn effect(ace: &Ace) -> Effect {
             Some((mask, sid)) => Effect::Deny(mask, sid),
             None => Effect::None,
         },
-        _ => Effect::None,
+        _ => ace.denied_to_all_types().map_or(Effect::None, |(mask, sid)| Effect::Deny(mask, sid)),
     }
 }
 
@@ -250,6 +250,26 @@ mod tests {
         assert_eq!(with(Privileges::BACKUP, GENERIC_READ), Ok(FILE_GENERIC_READ));
         assert_eq!(with(Privileges::BACKUP, WRITE_DATA), Err(Refusal::AccessDenied));
         assert_eq!(with(Privileges::RESTORE, GENERIC_WRITE | DELETE), Ok(FILE_GENERIC_WRITE | DELETE));
+    }
+
+    #[test]
+    fn object_entries_grant_nothing_and_deny_where_they_are_of_no_type() {
+        let all = allow(user(1), GENERIC_ALL);
+        for (flags, guids, denies) in [(0_u32, 0, true), (2, 1, true), (1, 1, false), (3, 2, false)] {
+            let mut body = [DELETE.to_le_bytes(), flags.to_le_bytes()].concat();
+            body.extend(std::iter::repeat_n(7, 16 * guids));
+            user(1).encode(&mut body);
+            let object = |kind| Ace { kind, flags: AceFlags::NONE, body: AceBody::Opaque(body.clone()) };
+            for kind in [AceKind::ACCESS_DENIED_OBJECT, AceKind::ACCESS_DENIED_CALLBACK_OBJECT] {
+                let denied = ask(&descriptor(user(9), vec![object(kind), all.clone()]), &[user(1)], DELETE);
+                assert_eq!(denied.is_err(), denies, "{flags}");
+            }
+            let granted = descriptor(user(9), vec![object(AceKind::ACCESS_ALLOWED_OBJECT)]);
+            assert_eq!(ask(&granted, &[user(1)], DELETE), Err(Refusal::AccessDenied));
+        }
+        let short =
+            Ace { kind: AceKind::ACCESS_DENIED_OBJECT, flags: AceFlags::NONE, body: AceBody::Opaque(vec![0; 8]) };
+        assert_eq!(ask(&descriptor(user(9), vec![short, all]), &[user(1)], DELETE), Ok(DELETE));
     }
 
     #[test]

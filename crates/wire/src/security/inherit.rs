@@ -168,7 +168,7 @@ impl Heir<'_> {
         for ace in &acl.aces {
             match self.kind {
                 ObjectKind::Leaf => {
-                    if ace.flags.contains(AceFlags::OBJECT_INHERIT) && !is_for_object_types(ace) {
+                    if ace.flags.contains(AceFlags::OBJECT_INHERIT) && !ace.is_for_one_object_type() {
                         aces.push(self.effective(ace, mark));
                     }
                 }
@@ -179,7 +179,7 @@ impl Heir<'_> {
     }
 
     fn inherit_to_container(&self, ace: &Ace, mark: AceFlags, aces: &mut Vec<Ace>) {
-        let effective = ace.flags.contains(AceFlags::CONTAINER_INHERIT) && !is_for_object_types(ace);
+        let effective = ace.flags.contains(AceFlags::CONTAINER_INHERIT) && !ace.is_for_one_object_type();
         let inheritable = ace.flags.intersects(AceFlags::OBJECT_INHERIT | AceFlags::CONTAINER_INHERIT)
             && !ace.flags.contains(AceFlags::NO_PROPAGATE_INHERIT);
         let passed_on = ace.flags.without(AceFlags::INHERIT_ONLY) | mark;
@@ -225,21 +225,6 @@ impl Heir<'_> {
             other => other,
         }
     }
-}
-
-/// Object entries name a type of directory object; files have none, so they pass such entries on without using them.
-fn is_for_object_types(ace: &Ace) -> bool {
-    matches!(
-        ace.kind,
-        AceKind::ACCESS_ALLOWED_OBJECT
-            | AceKind::ACCESS_DENIED_OBJECT
-            | AceKind::SYSTEM_AUDIT_OBJECT
-            | AceKind::SYSTEM_ALARM_OBJECT
-            | AceKind::ACCESS_ALLOWED_CALLBACK_OBJECT
-            | AceKind::ACCESS_DENIED_CALLBACK_OBJECT
-            | AceKind::SYSTEM_AUDIT_CALLBACK_OBJECT
-            | AceKind::SYSTEM_ALARM_CALLBACK_OBJECT
-    )
 }
 
 #[cfg(test)]
