@@ -44,6 +44,7 @@ mod folder;
 mod gone;
 mod hosts;
 mod known;
+mod lease_time;
 mod limits;
 mod look;
 mod loopback;
@@ -105,6 +106,7 @@ pub use file_service::{AccessTier, AzureShare, CorsRule, FileService, MetricsPol
 pub use folder::{DataFolder, Lock, REST_CERTIFICATE};
 pub use hosts::parse_hosts;
 pub use known::KnownCatalog;
+pub use lease_time::LeaseTime;
 pub use limits::{LimitChanges, ShareLimits};
 pub use loopback::{LoopbackName, is_for_machine};
 pub use managed::Registration;

@@ -8,8 +8,9 @@
 //!     `--------------------+--+-----------------------------+-----------------------------'
 //! ```
 
-use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
+
+use crate::LeaseTime;
 
 /// How long a lease may be, in seconds, where it has an end.
 pub const LEASE_SECONDS: std::ops::RangeInclusive<u32> = 15..=60;
@@ -24,10 +25,13 @@ pub struct ShareLease {
     id: String,
     /// How long it lasts from each acquiring and renewing on; without end where there is none.
     seconds: Option<u32>,
-    /// When it ends, in milliseconds since 1970.
+    /// When it ends, in milliseconds since 1970, as the clock was at `noted`.
     ends: Option<i64>,
-    /// When it is broken, or was.
+    /// When it is broken, or was, by the same clock.
     broken: Option<i64>,
+    /// When these two were said. One of before that was kept ends by the machine's clock.
+    #[serde(default)]
+    noted: Option<LeaseTime>,
 }
 
 /// How a lease stands.
@@ -103,12 +107,12 @@ pub enum LeaseRefusal {
 }
 
 /// The state of what may be a lease.
-pub fn lease_state(lease: Option<&ShareLease>, now: Timestamp) -> LeaseState {
+pub fn lease_state(lease: Option<&ShareLease>, now: LeaseTime) -> LeaseState {
     lease.map_or(LeaseState::Available, |lease| lease.state(now))
 }
 
 /// Whether who names `id`, or nothing, may do with a leased share what only the lease's holder may.
-pub fn may_change(lease: Option<&ShareLease>, id: Option<&str>, now: Timestamp) -> Result<(), LeaseRefusal> {
+pub fn may_change(lease: Option<&ShareLease>, id: Option<&str>, now: LeaseTime) -> Result<(), LeaseRefusal> {
     let held = lease.filter(|lease| matches!(lease.state(now), LeaseState::Leased | LeaseState::Breaking));
     match (held, id) {
         (None, None) => Ok(()),
@@ -120,12 +124,12 @@ pub fn may_change(lease: Option<&ShareLease>, id: Option<&str>, now: Timestamp) 
 }
 
 /// Whether who names `id`, or nothing, may do with a share what everybody may: an id that is named has to be that of the lease.
-pub fn may_use(lease: Option<&ShareLease>, id: Option<&str>, now: Timestamp) -> Result<(), LeaseRefusal> {
+pub fn may_use(lease: Option<&ShareLease>, id: Option<&str>, now: LeaseTime) -> Result<(), LeaseRefusal> {
     id.map_or(Ok(()), |id| may_change(lease, Some(id), now))
 }
 
 /// Does what is asked of `lease`; gives the seconds that are left until it can be acquired, where it is broken.
-pub fn lease_by(lease: &mut Option<ShareLease>, action: &LeaseAction, now: Timestamp) -> Result<u32, LeaseRefusal> {
+pub fn lease_by(lease: &mut Option<ShareLease>, action: &LeaseAction, now: LeaseTime) -> Result<u32, LeaseRefusal> {
     let state = lease_state(lease.as_ref(), now);
     match action {
         LeaseAction::Acquire { id, seconds } => {
@@ -174,9 +178,9 @@ fn of_id<'a>(lease: &'a mut Option<ShareLease>, id: &str) -> Result<&'a mut Shar
 }
 
 impl ShareLease {
-    fn new(id: String, seconds: Option<u32>, now: Timestamp) -> Self {
+    fn new(id: String, seconds: Option<u32>, now: LeaseTime) -> Self {
         let ends = seconds.map(|seconds| after(now, seconds));
-        ShareLease { id, seconds, ends, broken: None }
+        ShareLease { id, seconds, ends, broken: None, noted: Some(now) }
     }
 
     /// What its holder names it by.
@@ -193,9 +197,23 @@ impl ShareLease {
         self.id.eq_ignore_ascii_case(id)
     }
 
+    /// What the clock by which its times were said says at `now`, in milliseconds since 1970.
+    fn clock(&self, now: LeaseTime) -> i64 {
+        self.noted.map_or(now.clock(), |noted| noted.clock().saturating_add(now.since(noted)))
+    }
+
+    /// Says its times by the clock as it is at `now`.
+    fn note(&mut self, now: LeaseTime) {
+        let ahead = now.clock().saturating_sub(self.clock(now));
+        for time in [&mut self.ends, &mut self.broken].into_iter().flatten() {
+            *time = time.saturating_add(ahead);
+        }
+        self.noted = Some(now);
+    }
+
     /// How it stands at `now`.
-    pub fn state(&self, now: Timestamp) -> LeaseState {
-        let now = now.as_millisecond();
+    pub fn state(&self, now: LeaseTime) -> LeaseState {
+        let now = self.clock(now);
         match (self.broken, self.ends) {
             (Some(broken), _) if now < broken => LeaseState::Breaking,
             (Some(_), _) => LeaseState::Broken,
@@ -205,35 +223,37 @@ impl ShareLease {
     }
 
     /// Has it broken after `period` seconds at most; gives those that are left.
-    fn breaks(&mut self, state: LeaseState, period: Option<u32>, now: Timestamp) -> u32 {
+    fn breaks(&mut self, state: LeaseState, period: Option<u32>, now: LeaseTime) -> u32 {
+        self.note(now);
         let own_end = match state {
             LeaseState::Leased => self.ends,
             LeaseState::Breaking => self.broken,
-            LeaseState::Available | LeaseState::Expired | LeaseState::Broken => Some(now.as_millisecond()),
+            LeaseState::Available | LeaseState::Expired | LeaseState::Broken => Some(now.clock()),
         };
         let asked = period.map(|period| after(now, period));
         let broken = match (own_end, asked) {
             (Some(one), Some(other)) => one.min(other),
-            (one, other) => one.or(other).unwrap_or_else(|| now.as_millisecond()),
+            (one, other) => one.or(other).unwrap_or(now.clock()),
         };
         self.broken = Some(broken);
-        let left = broken.saturating_sub(now.as_millisecond()).max(0);
+        let left = broken.saturating_sub(now.clock()).max(0);
         u32::try_from((left + 999) / 1000).unwrap_or(BREAK_SECONDS_MAX)
     }
 }
 
 /// So many seconds after `now`, in milliseconds since 1970.
-fn after(now: Timestamp, seconds: u32) -> i64 {
-    let time = now.saturating_add(SignedDuration::from_secs(seconds.into()));
-    time.unwrap_or(Timestamp::MAX).as_millisecond()
+fn after(now: LeaseTime, seconds: u32) -> i64 {
+    now.clock().saturating_add(i64::from(seconds) * 1000)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn at(second: i64) -> Timestamp {
-        Timestamp::from_second(1_800_000_000 + second).unwrap()
+    const BASE: i64 = 1_800_000_000;
+
+    fn at(second: i64) -> LeaseTime {
+        LeaseTime::at(BASE + second, (1, 100 + second))
     }
 
     fn acquire(id: &str, seconds: Option<u32>) -> LeaseAction {
@@ -363,5 +383,49 @@ mod tests {
             assert_eq!(asked(&in_state(state), None), Ok(()), "{state:?}");
             assert_eq!(asked(&in_state(state), Some("a")), Err(LeaseRefusal::NotPresentWithShare), "{state:?}");
         }
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_makes_no_lease_longer() {
+        let (mut lease, mut breaking) = (None, None);
+        lease_by(&mut lease, &acquire("a", Some(15)), at(0)).unwrap();
+        lease_by(&mut breaking, &acquire("a", None), at(0)).unwrap();
+        lease_by(&mut breaking, &break_in(Some(30)), at(0)).unwrap();
+        let seen = |lease: &Option<ShareLease>, second, start| {
+            lease_state(lease.as_ref(), LeaseTime::at(BASE + second, start))
+        };
+        assert_eq!(seen(&lease, -3600, (1, 114)), LeaseState::Leased);
+        assert_eq!(seen(&lease, -3600, (1, 115)), LeaseState::Expired);
+        assert_eq!(seen(&lease, 3600, (1, 114)), LeaseState::Leased, "nor shorter, where it is set forward");
+        assert_eq!(seen(&breaking, -3600, (1, 129)), LeaseState::Breaking);
+        assert_eq!(seen(&breaking, -3600, (1, 130)), LeaseState::Broken);
+        // The machine was started again, with a clock that is behind.
+        assert_eq!(seen(&lease, -3600, (2, 14)), LeaseState::Leased);
+        assert_eq!(seen(&lease, -3600, (2, 15)), LeaseState::Expired);
+        assert_eq!(seen(&lease, 15, (2, 1)), LeaseState::Expired, "its clock says that it is over");
+    }
+
+    #[test]
+    fn a_lease_that_is_broken_after_the_clock_was_set_back_has_its_own_end() {
+        let mut lease = None;
+        lease_by(&mut lease, &acquire("a", Some(60)), at(0)).unwrap();
+        let later = LeaseTime::at(BASE - 3600, (1, 110));
+        assert_eq!(lease_by(&mut lease, &break_in(None), later), Ok(50));
+        assert_eq!(lease_by(&mut lease, &break_in(Some(20)), later), Ok(20));
+        assert_eq!(lease_state(lease.as_ref(), LeaseTime::at(BASE, (1, 129))), LeaseState::Breaking);
+        assert_eq!(lease_state(lease.as_ref(), LeaseTime::at(BASE - 3600, (1, 130))), LeaseState::Broken);
+    }
+
+    #[test]
+    fn a_lease_is_kept_with_when_it_was_noted() {
+        let mut lease = None;
+        lease_by(&mut lease, &acquire("a", Some(15)), at(0)).unwrap();
+        let text = serde_json::to_string(&lease).unwrap();
+        assert_eq!(serde_json::from_str::<Option<ShareLease>>(&text).unwrap(), lease);
+        let ends = (BASE + 15) * 1000;
+        let older = format!(r#"{{"id":"a","seconds":15,"ends":{ends},"broken":null}}"#);
+        let older = serde_json::from_str(&older).unwrap();
+        assert_eq!(lease_state(Some(&older), at(14)), LeaseState::Leased);
+        assert_eq!(lease_state(Some(&older), at(15)), LeaseState::Expired);
     }
 }

@@ -13,7 +13,7 @@ use crate::managed::changed;
 use crate::share_lease::may_change;
 use crate::snapshots::{self, SnapshotsOf, Turn};
 use crate::{
-    AccountName, AzureShare, By, Catalog, Error, Operations, Reason, ShareName, ShareRecord, ShareSnapshot,
+    AccountName, AzureShare, By, Catalog, Error, LeaseTime, Operations, Reason, ShareName, ShareRecord, ShareSnapshot,
     SnapshotTime, Source, gone, refused_by_lease,
 };
 
@@ -183,7 +183,7 @@ impl Operations {
             LeaseNamed::Whatever => Ok(()),
             LeaseNamed::This(_) if snapshot.is_damaged => Err(snapshots::damaged(at)),
             LeaseNamed::This(lease) => {
-                may_change(snapshot.kept.lease.as_ref(), lease, Timestamp::now()).map_err(refused_by_lease)
+                may_change(snapshot.kept.lease.as_ref(), lease, LeaseTime::now()).map_err(refused_by_lease)
             }
         })?;
         changed(by, "snapshot deleted", &format!("{} {at}", share.name));

@@ -20,7 +20,7 @@ use tracing::warn;
 use crate::btrfs::{self, Failed};
 use crate::folder::{names_in, snapshots_in};
 use crate::share_lease::may_change;
-use crate::{AzureShare, Error, Reason, SnapshotTime, gone, own_folder};
+use crate::{AzureShare, Error, LeaseTime, Reason, SnapshotTime, gone, own_folder};
 
 /// Snapshots of one share, as with the service.
 const OF_SHARE_MAX: usize = 200;
@@ -80,7 +80,7 @@ static GIVEN_BACK: Condvar = Condvar::new();
 impl ShareSnapshot {
     /// True where it has a lease, which keeps it from being deleted.
     pub fn is_leased(&self) -> bool {
-        self.is_damaged || may_change(self.kept.lease.as_ref(), None, Timestamp::now()).is_err()
+        self.is_damaged || may_change(self.kept.lease.as_ref(), None, LeaseTime::now()).is_err()
     }
 }
 

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use control::{
     AccessTier, Account, AccountKind, AccountName, AzureShare, BREAK_SECONDS_MAX, Billing, By, DeletedShare,
-    LEASE_SECONDS, LeaseAction, NewShare, Provision, ProvisionChanges, ProvisionUpdate, Requester, ShareChanges,
-    ShareName, ShareProperties, ShareRecord, Source, lease_by, refused_by_lease,
+    LEASE_SECONDS, LeaseAction, LeaseTime, NewShare, Provision, ProvisionChanges, ProvisionUpdate, Requester,
+    ShareChanges, ShareName, ShareProperties, ShareRecord, Source, lease_by, refused_by_lease,
 };
 use hyper::StatusCode;
 use jiff::Timestamp;
@@ -234,7 +234,8 @@ pub(super) async fn lease(management: &Management, ask: &Ask, of: &OfShare) -> R
     let (account, name): (AccountName, ShareName) = (account.name.parse()?, share.name.parse()?);
     let snapshot = ask.snapshot;
     let changed = management.changed(move |operations| {
-        let change = |kept: &mut AzureShare, now| lease_by(&mut kept.lease, &action, now).map_err(refused_by_lease);
+        let change =
+            |kept: &mut AzureShare, _| lease_by(&mut kept.lease, &action, LeaseTime::now()).map_err(refused_by_lease);
         match snapshot {
             Some(at) => operations.change_snapshot(&share, at, change),
             None => operations.change_azure_share(&account, &name, change),

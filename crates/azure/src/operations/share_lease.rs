@@ -1,7 +1,7 @@
 //! Leases of shares ("Lease Share").
 
 use control::{
-    AzureShare, BREAK_SECONDS_MAX, LEASE_SECONDS, LeaseAction, LeaseRefusal, ShareLease, lease_by, may_use,
+    AzureShare, BREAK_SECONDS_MAX, LEASE_SECONDS, LeaseAction, LeaseRefusal, LeaseTime, ShareLease, lease_by, may_use,
     refused_by_lease,
 };
 use hyper::StatusCode;
@@ -19,7 +19,7 @@ const PERIOD: &str = "x-ms-lease-break-period";
 
 /// Refuses who names a lease that the share has not.
 pub(super) fn check(ask: &Ask, kept: &AzureShare) -> Result<(), Failure> {
-    let named = may_use(kept.lease.as_ref(), ask.header(ID), Timestamp::now());
+    let named = may_use(kept.lease.as_ref(), ask.header(ID), LeaseTime::now());
     Ok(named.map_err(refused_by_lease)?)
 }
 
@@ -31,7 +31,7 @@ pub(super) async fn change<T: Send + 'static>(
 ) -> Result<(T, AzureShare), Failure> {
     let lease = ask.lease_id();
     changed(service, ask, move |kept, now| {
-        may_use(kept.lease.as_ref(), lease.as_deref(), now).map_err(refused_by_lease)?;
+        may_use(kept.lease.as_ref(), lease.as_deref(), LeaseTime::now()).map_err(refused_by_lease)?;
         change(kept, now)
     })
     .await
@@ -61,7 +61,7 @@ pub(super) async fn lease(service: &Service, ask: &Ask) -> Result<Answer, Failur
     let (is_broken, is_released) =
         (matches!(action, LeaseAction::Break { .. }), matches!(action, LeaseAction::Release { .. }));
     let named = ask.lease_id();
-    let (left, kept) = changed(service, ask, move |kept, now| {
+    let (left, kept) = changed(service, ask, move |kept, _| {
         if is_broken {
             // Whoever breaks one may say which.
             let is_other = |lease: &ShareLease| named.as_deref().is_some_and(|id| !lease.id().eq_ignore_ascii_case(id));
@@ -69,7 +69,7 @@ pub(super) async fn lease(service: &Service, ask: &Ask) -> Result<Answer, Failur
                 return Err(refused_by_lease(LeaseRefusal::MismatchWithLease));
             }
         }
-        lease_by(&mut kept.lease, &action, now).map_err(refused_by_lease)
+        lease_by(&mut kept.lease, &action, LeaseTime::now()).map_err(refused_by_lease)
     })
     .await?;
     let mut answer = empty(status);

@@ -1,11 +1,10 @@
 //! The properties of a share: how large and how fast it may be, its tier, its metadata.
 
 use control::{
-    AccessTier, AccountKind, AzureShare, By, LeaseState, ProvisionChanges, ProvisionUpdate, Provisioned, ShareChanges,
-    ShareProperties, ShareRecord, ShareSnapshot, Source, lease_state,
+    AccessTier, AccountKind, AzureShare, By, LeaseState, LeaseTime, ProvisionChanges, ProvisionUpdate, Provisioned,
+    ShareChanges, ShareProperties, ShareRecord, ShareSnapshot, Source, lease_state,
 };
 use hyper::StatusCode;
-use jiff::Timestamp;
 
 use super::kept::metadata;
 use super::share::is_premium;
@@ -158,7 +157,7 @@ pub(crate) struct LeaseTold {
 impl LeaseTold {
     pub(crate) fn of(kept: &AzureShare) -> Self {
         let lease = kept.lease.as_ref();
-        let (status, state) = match lease_state(lease, Timestamp::now()) {
+        let (status, state) = match lease_state(lease, LeaseTime::now()) {
             LeaseState::Available => ("unlocked", "available"),
             LeaseState::Leased => ("locked", "leased"),
             LeaseState::Expired => ("unlocked", "expired"),

@@ -11,7 +11,7 @@ use super::{Catalog, ShareRecord, Source, accounts, kept, provisions, share_rows
 use crate::gone::{empty_gone, set_aside, set_aside_snapshots};
 use crate::own_folder::is_own;
 use crate::share_lease::may_change;
-use crate::{AccountName, Error, Reason, ShareName};
+use crate::{AccountName, Error, LeaseTime, Reason, ShareName};
 
 /// Deleted shares of one account that are kept, as many as there can be shares: who makes and deletes them fills neither the catalog nor the folder for them.
 const KEPT_MAX: i64 = 1000;
@@ -90,7 +90,8 @@ impl Catalog {
         let now = Timestamp::now();
         self.delete_share_at(name, now, |(transaction, share)| {
             refuse_of_other(share, account)?;
-            may_change(kept::of_share(transaction, share.id)?.lease.as_ref(), lease, now).map_err(refused_by_lease)
+            may_change(kept::of_share(transaction, share.id)?.lease.as_ref(), lease, LeaseTime::now())
+                .map_err(refused_by_lease)
         })
     }
 

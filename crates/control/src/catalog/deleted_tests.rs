@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::tests::{account, at, place, ram, share};
 use super::*;
 use crate::{
-    AccountKind, CorsRule, LeaseAction, LeaseRefusal, Measure, Provision, Reason, ShareChanges, ShareName,
+    AccountKind, CorsRule, LeaseAction, LeaseRefusal, LeaseTime, Measure, Provision, Reason, ShareChanges, ShareName,
     StoredPolicy, lease_by,
 };
 
@@ -226,7 +226,8 @@ fn a_leased_share_is_deleted_by_who_has_the_lease_or_an_operator() {
     let acquire = LeaseAction::Acquire { id: "a".to_owned(), seconds: None };
     let leased = |catalog: &mut Catalog, name: &str| {
         catalog.create_share(&own(name)).unwrap();
-        let lease = |kept: &mut AzureShare, now| lease_by(&mut kept.lease, &acquire, now).map_err(refused_by_lease);
+        let lease =
+            |kept: &mut AzureShare, _| lease_by(&mut kept.lease, &acquire, LeaseTime::now()).map_err(refused_by_lease);
         catalog.change_azure_share(&account("abc"), &share(name), lease).unwrap();
     };
     leased(&mut catalog, "docs");

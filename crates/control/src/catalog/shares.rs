@@ -14,8 +14,8 @@ use super::{Catalog, Changes, Grantee, Source, account_or_first, accounts, kept,
 use crate::own_folder::OwnFolder;
 use crate::share_lease::may_use;
 use crate::{
-    AccountName, AzureShare, BeliefChanges, Error, LimitChanges, Provision, ProvisionChanges, Provisioned, Reason,
-    ShareLimits, ShareName,
+    AccountName, AzureShare, BeliefChanges, Error, LeaseTime, LimitChanges, Provision, ProvisionChanges, Provisioned,
+    Reason, ShareLimits, ShareName,
 };
 
 /// Shares on one server: each has a store that stays open.
@@ -294,7 +294,7 @@ impl Catalog {
         self.update_share_where(name, changes, now, |transaction, share| {
             refuse_of_other(share, account)?;
             let mut kept = kept::of_share(transaction, share.id)?;
-            may_use(kept.lease.as_ref(), lease, now).map_err(refused_by_lease)?;
+            may_use(kept.lease.as_ref(), lease, LeaseTime::now()).map_err(refused_by_lease)?;
             keep(&mut kept, now);
             kept::put(transaction, share.id, kept, now)
         })

@@ -1,9 +1,9 @@
 //! Shares that were deleted: what commands say of them.
 
 use control::{
-    Catalog, DataFolder, DeletedShare, Deletion, Error, LeaseState, ShareName, ShareSnapshot, Source, lease_state,
+    Catalog, DataFolder, DeletedShare, Deletion, Error, LeaseState, LeaseTime, ShareName, ShareSnapshot, Source,
+    lease_state,
 };
-use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::data;
@@ -105,7 +105,7 @@ pub(super) fn text(deletion: &Deletion, gone: &Gone<'_>) -> String {
 pub(super) fn agree(catalog: &Catalog, folder: &DataFolder, name: &ShareName) -> Result<(), Error> {
     let share = catalog.share(name)?;
     let lease = catalog.azure_share(name)?.lease;
-    if matches!(lease_state(lease.as_ref(), Timestamp::now()), LeaseState::Leased | LeaseState::Breaking) {
+    if matches!(lease_state(lease.as_ref(), LeaseTime::now()), LeaseState::Leased | LeaseState::Breaking) {
         return Err(Error::conflict(
             format!("a client of Azure Files has a lease of the share {:?}, so that nobody deletes it", share.name),
             "have it released or broken, or go on with --force",
