@@ -270,24 +270,54 @@ impl Failure {
         Failure::new(Code::MissingRequiredHeader, format!("The header {name} is missing."))
     }
 
+    /// What the data folder's disk did not do, where it is that.
+    fn of_data_folder(reason: Reason) -> Option<Self> {
+        let (code, message) = match reason {
+            Reason::Other => (
+                Code::ServerBusy,
+                "The catalog cannot be used just now; try again, or ask who operates the server, whose log says why.",
+            ),
+            Reason::DiskFull => (
+                Code::ShareSizeLimitReached,
+                "The disk of the server's data folder is full; ask who operates the server to free some space there.",
+            ),
+            Reason::DiskReadOnly => (
+                Code::ReadOnlyAttribute,
+                "The disk of the server's data folder takes no changes; ask who operates the server to have it take some.",
+            ),
+            _ => return None,
+        };
+        Some(Failure::new(code, message))
+    }
+
+    /// A file that was not opened in time, where it is the disk that does not answer.
+    pub(crate) fn blaming_disk(self) -> Self {
+        let message = "The disk of the share does not answer; try again, or ask who operates the server, where `multilane status` tells of it.";
+        Failure { code: Code::OperationTimedOut, message: message.to_owned(), ..self }
+    }
+
     /// No such share.
     pub(crate) fn no_share(name: &str) -> Self {
         Failure::new(Code::ShareNotFound, format!("There is no share {name}."))
     }
 }
 
-/// What the catalog refuses, as the service says it, with the catalog's own words.
+/// What the catalog refuses, as the service says it, with the catalog's own words; but for the machine's faults, which name places on it.
 impl From<control::Error> for Failure {
     fn from(error: control::Error) -> Self {
+        if error.fault() == Fault::Machine
+            && let Some(failure) = Failure::of_data_folder(error.reason())
+        {
+            tracing::warn!(name: "rest_catalog_failed", %error, "what a client of the REST interface asked could not be done in the catalog");
+            return failure;
+        }
         let code = match error.reason() {
             Reason::Other => match error.fault() {
                 Fault::Argument | Fault::Conflict => Code::InvalidHeaderValue,
                 Fault::Missing => Code::ResourceNotFound,
-                Fault::Machine => {
-                    tracing::warn!(name: "rest_catalog_failed", %error, "what a client of the REST interface asked could not be done in the catalog");
-                    return Failure::new(Code::ServerBusy, "The catalog cannot be used just now; try again.");
-                }
+                Fault::Machine => Code::ServerBusy,
             },
+            Reason::DiskReadOnly => Code::ReadOnlyAttribute,
             Reason::NoShare => Code::ShareNotFound,
             Reason::ShareExists => Code::ShareAlreadyExists,
             Reason::TooSoon(Measure::Size) => Code::ContainerQuotaDowngradeNotAllowed,
@@ -365,9 +395,17 @@ impl From<client::Error> for Failure {
                 (Code::FileInvalidPermission, "The file permission specified is invalid.")
             }
             Status::DISK_FULL | Status::QUOTA_EXCEEDED => (Code::ShareSizeLimitReached, "The share is full."),
-            Status::ACCESS_DENIED | Status::MEDIA_WRITE_PROTECTED => {
+            Status::ACCESS_DENIED => {
                 (Code::AuthorizationFailure, "This request is not authorized to perform this operation.")
             }
+            Status::MEDIA_WRITE_PROTECTED => (
+                Code::ReadOnlyAttribute,
+                "The share, or the file system that it lies on, is read-only; ask who operates the server to have it written to.",
+            ),
+            Status::TOO_MANY_OPENED_FILES => (
+                Code::HandleLimitExceeded,
+                "The account has as many files open as it may, by SMB, by REST and by leases; close some, or release leases of files, and try again.",
+            ),
             Status::NETWORK_NAME_DELETED => {
                 let busy =
                     Failure::new(Code::ServerBusy, "The share was taken away, or is another one now; try again.");
@@ -443,6 +481,9 @@ mod tests {
             (Status::END_OF_FILE, Code::InvalidRange),
             (Status::UNEXPECTED_IO_ERROR, Code::InternalError),
             (Status::INSUFFICIENT_RESOURCES, Code::ServerBusy),
+            (Status::MEDIA_WRITE_PROTECTED, Code::ReadOnlyAttribute),
+            (Status::TOO_MANY_OPENED_FILES, Code::HandleLimitExceeded),
+            (Status::ACCESS_DENIED, Code::AuthorizationFailure),
         ] {
             let failure = Failure::from(refused(status));
             assert_eq!((failure.code, failure.lost), (code, Lost::Nothing), "no lease of others ends");
@@ -451,6 +492,14 @@ mod tests {
         assert_eq!((lost.code, lost.lost), (Code::ServerBusy, Lost::Session));
         let ended = Failure::from(refused(Status::USER_SESSION_DELETED));
         assert_eq!((ended.code, ended.lost), (Code::ServerBusy, Lost::Session));
+        for (reason, code) in [
+            (Reason::Other, Code::ServerBusy),
+            (Reason::DiskFull, Code::ShareSizeLimitReached),
+            (Reason::DiskReadOnly, Code::ReadOnlyAttribute),
+        ] {
+            let failure = Failure::from(control::Error::machine("cannot make /secret", "look there").because(reason));
+            assert_eq!((failure.code, failure.message.contains("/secret")), (code, false));
+        }
         // What is wrong with a share, or with the catalog, ends no lease of others.
         let share = Failure::from(refused(Status::NETWORK_NAME_DELETED));
         assert_eq!((share.code, share.lost), (Code::ServerBusy, Lost::Share));

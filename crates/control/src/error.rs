@@ -68,6 +68,8 @@ pub enum Reason {
     SnapshotLeased,
     /// The disk is as full as it may be.
     DiskFull,
+    /// The disk takes no changes.
+    DiskReadOnly,
 }
 
 /// What a share is provisioned with.
@@ -123,13 +125,19 @@ impl Error {
         let remedy = match cause.kind() {
             io::ErrorKind::PermissionDenied => "run the command as the user who owns the data folder",
             io::ErrorKind::StorageFull => "free some space on that disk",
+            io::ErrorKind::ReadOnlyFilesystem => "have that file system mounted for writing",
             _ => "check the path and the disk under it",
         };
-        Error::machine(format!("cannot {what} {}: {cause}", path.display()), remedy)
+        let error = Error::machine(format!("cannot {what} {}: {cause}", path.display()), remedy);
+        match cause.kind() {
+            io::ErrorKind::StorageFull => error.because(Reason::DiskFull),
+            io::ErrorKind::ReadOnlyFilesystem => error.because(Reason::DiskReadOnly),
+            _ => error,
+        }
     }
 
     /// The same, for this reason.
-    pub(crate) fn because(self, reason: Reason) -> Self {
+    pub fn because(self, reason: Reason) -> Self {
         Error { reason, ..self }
     }
 
@@ -192,6 +200,39 @@ impl From<rusqlite::Error> for Error {
             ),
             _ => (OfCatalog::Other, "check the data folder and the disk under it"),
         };
-        Error { of_catalog, ..Error::machine(what, remedy) }
+        let reason = match of_catalog {
+            OfCatalog::Full => Reason::DiskFull,
+            _ if cause.sqlite_error_code() == Some(ErrorCode::ReadOnly) => Reason::DiskReadOnly,
+            OfCatalog::Other | OfCatalog::Busy | OfCatalog::Damaged => Reason::Other,
+        };
+        Error { of_catalog, reason, ..Error::machine(what, remedy) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::ffi::{self, SQLITE_BUSY, SQLITE_FULL, SQLITE_IOERR_SHMSIZE, SQLITE_READONLY};
+
+    use super::*;
+
+    #[test]
+    fn a_disk_that_is_full_or_takes_no_changes_is_told_by_the_reason() {
+        for (code, reason) in [
+            (SQLITE_FULL, Reason::DiskFull),
+            (SQLITE_IOERR_SHMSIZE, Reason::DiskFull),
+            (SQLITE_READONLY, Reason::DiskReadOnly),
+            (SQLITE_BUSY, Reason::Other),
+        ] {
+            let error = Error::from(rusqlite::Error::SqliteFailure(ffi::Error::new(code), None));
+            assert_eq!((error.fault(), error.reason()), (Fault::Machine, reason), "{code}");
+        }
+        for (kind, reason) in [
+            (io::ErrorKind::StorageFull, Reason::DiskFull),
+            (io::ErrorKind::ReadOnlyFilesystem, Reason::DiskReadOnly),
+            (io::ErrorKind::NotADirectory, Reason::Other),
+        ] {
+            let error = Error::system("make", Path::new("/folder"), &kind.into());
+            assert_eq!((error.fault(), error.reason()), (Fault::Machine, reason), "{kind}");
+        }
     }
 }

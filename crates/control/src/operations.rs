@@ -58,6 +58,12 @@ impl Operations {
         self.admin.opens().filter(wanted).collect()
     }
 
+    /// True where requests have waited for the disk of a share for so long that it hangs.
+    pub fn disk_hangs(&self, share: &str) -> bool {
+        let shares = self.admin.shares();
+        shares.iter().any(|served| served.name == share && served.waits.as_ref().is_some_and(|waits| waits.hangs()))
+    }
+
     /// Has the audit log tell what is done on behalf of `origin` of that, as long as it is noted.
     pub fn note_origin(&self, origin: AuditOrigin) -> Result<NotedOrigin, Error> {
         self.admin.origins().note(origin).map_err(|_| Error::machine("this machine gave no randomness", "try again"))
