@@ -58,6 +58,11 @@ impl Operations {
         self.admin.opens().filter(wanted).collect()
     }
 
+    /// How many files an account may have open at most.
+    pub fn opens_of_account_max(&self) -> u64 {
+        self.admin.opens_of_user_max()
+    }
+
     /// True where requests have waited for the disk of a share for so long that it hangs.
     pub fn disk_hangs(&self, share: &str) -> bool {
         let shares = self.admin.shares();

@@ -22,6 +22,8 @@ const ID: &str = "x-ms-lease-id";
 const PROPOSED: &str = "x-ms-proposed-lease-id";
 /// Leases of one share.
 const LEASES_MAX: usize = 1000;
+/// The part of what an account may have open that its leases may be: each request opens something, too.
+const OPENS_PART: u64 = 2;
 /// Hexadecimal digits of a lease's id.
 const DIGITS: usize = 32;
 
@@ -38,11 +40,22 @@ struct FileNumber {
 
 struct Lease {
     id: String,
+    /// The account whose session has the file open.
+    account: String,
     /// None where it was broken.
     file: Option<File>,
     /// The session that has the file open.
     session: Option<u64>,
     turns: Turns,
+}
+
+/// There are as many leases as there may be.
+struct TooMany {
+    most: u64,
+    /// Of what.
+    of: &'static str,
+    /// The open of the one that is refused.
+    left: Option<File>,
 }
 
 /// Who uses the open of a lease: one request at a time, on whose behalf it is then.
@@ -119,15 +132,21 @@ impl Leases {
         })
     }
 
-    fn add(&self, share: i64, file: FileNumber, lease: Lease) -> Result<(), File> {
+    /// Adds one, where there are not as many of the share, or `of_account_max` of the account.
+    fn add(&self, share: i64, file: FileNumber, lease: Lease, of_account_max: u64) -> Result<(), TooMany> {
         let mut leases = self.0.lock();
+        let is_its = |other: &Lease| other.account == lease.account && other.file.as_ref().is_some_and(File::is_open);
+        let of_account = leases.values().flat_map(HashMap::values).filter(|other| is_its(other)).count() as u64;
+        if of_account >= of_account_max {
+            return Err(TooMany { most: of_account_max, of: "An account", left: lease.file });
+        }
         let of_share = leases.entry(share).or_default();
         if of_share.len() >= LEASES_MAX {
             // Those that were broken are remembered as long as there is room.
             of_share.retain(|_, lease| lease.file.as_ref().is_some_and(File::is_open));
         }
         if of_share.len() >= LEASES_MAX && !of_share.contains_key(&file) {
-            return lease.file.map_or(Ok(()), Err);
+            return Err(TooMany { most: LEASES_MAX as u64, of: "A share", left: lease.file });
         }
         of_share.insert(file, lease);
         Ok(())
@@ -291,10 +310,15 @@ async fn acquire(service: &Service, ask: &Ask, place: &Place, proposed: Option<S
         None => new_id()?,
     };
     let turns = Turns { speaker: ask.origin.speaker(), turn: Arc::default() };
-    let lease = Lease { id: id.clone(), file: Some(file.kept()), session: place.tree.session_id(), turns };
-    if let Err(file) = service.files.leases.add(place.share, number, lease) {
-        file.close().await?;
-        return Err(Failure::new(Code::HandleLimitExceeded, format!("A share has {LEASES_MAX} leases at most.")));
+    let account = ask.by.account().to_owned();
+    let lease = Lease { id: id.clone(), account, file: Some(file.kept()), session: place.tree.session_id(), turns };
+    let of_account_max = service.operations.opens_of_account_max() / OPENS_PART;
+    if let Err(TooMany { most, of, left }) = service.files.leases.add(place.share, number, lease, of_account_max) {
+        if let Some(file) = left {
+            file.close().await?;
+        }
+        let message = format!("{of} has {most} leases of files here at most; release one first.");
+        return Err(Failure::new(Code::HandleLimitExceeded, message));
     }
     answer(service, place, StatusCode::CREATED, Some(id)).await
 }

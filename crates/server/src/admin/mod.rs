@@ -215,6 +215,9 @@ pub trait Admin: Send + Sync {
     /// How much memory peers make it hold.
     fn memory(&self) -> MemoryUse;
 
+    /// How many files one user may have open at most, in all of its sessions.
+    fn opens_of_user_max(&self) -> u64;
+
     /// The addresses that clients with several channels are told of.
     fn interfaces(&self) -> Vec<InterfaceView>;
 

@@ -59,6 +59,10 @@ impl Admin for Arc<Shared> {
         MemoryUse { used_bytes: all.used(), allowed_bytes: all.limit() }
     }
 
+    fn opens_of_user_max(&self) -> u64 {
+        self.budgets.capacity().opens_of_user
+    }
+
     fn interfaces(&self) -> Vec<InterfaceView> {
         let advertise = &self.configuration.load().settings.advertise;
         self.interfaces.to_tell(advertise, &self.listening).iter().filter_map(view_interface).collect()

@@ -89,6 +89,10 @@ impl Admin for Fake {
         MemoryUse::default()
     }
 
+    fn opens_of_user_max(&self) -> u64 {
+        0
+    }
+
     fn interfaces(&self) -> Vec<InterfaceView> {
         Vec::new()
     }
