@@ -7,6 +7,7 @@ mod answer;
 mod auth;
 mod cors;
 mod failure;
+mod head;
 mod inside;
 mod listener;
 mod management;

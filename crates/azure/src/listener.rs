@@ -4,6 +4,7 @@ mod body;
 mod ending;
 #[cfg(test)]
 mod fairness_tests;
+mod heads;
 mod host;
 mod in_line;
 mod places;
@@ -44,6 +45,7 @@ use crate::answer::{Answer, Broken, Piece, Piecewise, check_version, failed, fin
 use crate::auth::{Known, Permissions, Policy, Principal};
 use crate::cors;
 use crate::failure::{Code, Failure};
+use crate::head::answered;
 use crate::inside::Inside;
 use crate::management::{self, Management};
 use crate::operations::{Asked, Files, Making, Operation, Proof, Running, Service, Unfinished, sweep};
@@ -59,6 +61,7 @@ use self::body::Bodies;
 pub(crate) use self::body::Held;
 use self::ending::Ending;
 pub(crate) use self::ending::Stays;
+use self::heads::Heads;
 pub(crate) use self::in_line::InLine;
 use self::places::{Doing, Places, Stay, Turn};
 use self::watched::{Leaving, Watched};
@@ -169,6 +172,7 @@ struct Front {
     management: Management,
     tls: Option<TlsAcceptor>,
     pacing: Pacing,
+    heads: Heads,
     bodies: Bodies,
     places: Places,
     ending: Ending,
@@ -285,6 +289,7 @@ impl Front {
             management,
             tls: source.certificate.map(|certificate| certificate.acceptor()),
             pacing,
+            heads: Heads::default(),
             bodies: Bodies::default(),
             places: Places::of_this_process(),
             ending: Ending::default(),
@@ -295,7 +300,8 @@ impl Front {
     async fn answer(&self, request: Request<Incoming>, connected: Connected, stay: &Arc<Stay>) -> Answer {
         stay.does(Doing::Waiting);
         let id = format!("{:016x}", self.asked.fetch_add(1, Ordering::Relaxed));
-        let (method, headers) = (request.method().clone(), request.headers().clone());
+        // All of the head that outlives what is done.
+        let (method, headers) = (request.method().clone(), answered(request.headers()));
         let host = host::of(&request, connected.is_secure);
         if let Ok(host) = &host
             && management::is_for(host, request.uri().path(), request.uri().query())
@@ -308,11 +314,11 @@ impl Front {
             return charged.unwrap_or_else(|failure| self.management.refused(failure, &id, &origin));
         }
         let catalog = &self.service.catalog;
-        let (path, dots) = (request.uri().path(), Dots::of_target(&headers));
+        let (path, dots) = (request.uri().path(), Dots::of_target(request.headers()));
         let target = host.and_then(|host| Target::parse(&host, path, dots));
         let rules = target.as_ref().map_or_else(|_| Vec::new(), |target| catalog.cors(&target.account));
         let answer = match target {
-            Ok(_) if method == Method::OPTIONS => cors::preflight(&rules, &headers),
+            Ok(_) if method == Method::OPTIONS => cors::preflight(&rules, request.headers()),
             Ok(target) => self.carried_out((request, &id), target, connected, stay).await,
             Err(failure) => Err(failure),
         };
@@ -373,6 +379,7 @@ impl Front {
         };
         // Nothing is read of the body for who has proved nothing, or may not do it. What is done is proved again, once all is there.
         let Proof { by, operation, .. } = asked.prove(&self.service.catalog)?;
+        asked.held.head = self.heads.hold(asked.line.taker(), &asked.parts)?;
         let gets_on = || stay.does(Doing::Sending);
         gets_on();
         let head = (&asked.parts.method, &asked.parts.headers, operation.body_max());

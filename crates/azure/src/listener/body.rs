@@ -35,6 +35,7 @@ pub(super) struct Bodies {
 /// What a request holds, as long as somebody works with it.
 #[derive(Default)]
 pub(crate) struct Held {
+    pub(super) head: Option<Turn>,
     pub(super) body: Room,
     pub(super) running: Option<Arc<Running>>,
 }

@@ -54,3 +54,25 @@ fn an_account_that_asks_for_more_than_its_share_does_keeps_no_other_waiting() {
         assert!(began.elapsed() < SOON, "after {:?}", began.elapsed());
     }
 }
+
+#[test]
+fn a_long_head_without_room_is_told_to_come_again() {
+    let kit = Kit::with(&[("work", None)], Places::new(64));
+    let query = Kit::signed_for("work", &kit.keys_of("work").key1);
+    let ask = |bytes: usize| {
+        let (head, target) = (
+            format!("x-ms-meta-a: {}\r\n", "a".repeat(bytes)),
+            format!("/work/docs/?restype=directory&comp=list&{query}"),
+        );
+        let (status, code, _) = kit.ask("GET", &target, &head).answer();
+        (status, code)
+    };
+    assert_eq!(ask(20 << 10), (200, String::new()));
+    let head = Request::get("/").header("a", "a".repeat(10 << 10)).body(()).unwrap().into_parts().0;
+    let taker = Taker::of("work", kit.rest.address().ip());
+    let held: Vec<_> = std::iter::from_fn(|| kit.front.heads.hold(&taker, &head).ok()).collect();
+    assert_eq!(ask(20 << 10), (503, "ServerBusy".to_owned()));
+    assert_eq!(ask(2 << 10), (200, String::new()));
+    drop(held);
+    assert_eq!(ask(20 << 10), (200, String::new()));
+}
