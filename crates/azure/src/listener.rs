@@ -1,5 +1,6 @@
 //! Who connects by HTTP: taken, bounded, and answered.
 
+mod answers;
 mod body;
 mod ending;
 #[cfg(test)]
@@ -10,6 +11,7 @@ mod in_line;
 mod places;
 #[cfg(test)]
 mod proof_tests;
+mod stays;
 mod watched;
 
 use std::io;
@@ -63,7 +65,8 @@ use self::ending::Ending;
 pub(crate) use self::ending::Stays;
 use self::heads::Heads;
 pub(crate) use self::in_line::InLine;
-use self::places::{Doing, Places, Stay, Turn};
+use self::places::Places;
+use self::stays::{Doing, Stay, Turn};
 use self::watched::{Leaving, Watched};
 
 /// How long a head may take, which is also how long a connection may stay without a request.
@@ -310,20 +313,22 @@ impl Front {
             // Its bodies are read there, and whoever sends one slowly keeps nobody out.
             stay.does(Doing::Sending);
             let answer = self.management.answer(request, connected.peer, &id, &origin).await;
-            let charged = self.charged(answer, stay).await;
+            let charged = self.charged(answer, &Taker::of("", connected.peer.ip()), stay).await;
             return charged.unwrap_or_else(|failure| self.management.refused(failure, &id, &origin));
         }
         let catalog = &self.service.catalog;
         let (path, dots) = (request.uri().path(), Dots::of_target(request.headers()));
         let target = host.and_then(|host| Target::parse(&host, path, dots));
         let rules = target.as_ref().map_or_else(|_| Vec::new(), |target| catalog.cors(&target.account));
+        let account = target.as_ref().map_or("", |target| &target.account);
+        let taker = Taker::of(account, connected.peer.ip());
         let answer = match target {
             Ok(_) if method == Method::OPTIONS => cors::preflight(&rules, request.headers()),
             Ok(target) => self.carried_out((request, &id), target, connected, stay).await,
             Err(failure) => Err(failure),
         };
         let answer = match answer {
-            Ok(answer) => self.charged(answer, stay).await,
+            Ok(answer) => self.charged(answer, &taker, stay).await,
             Err(failure) => Err(failure),
         };
         let mut answer = without_body(&method, answer.unwrap_or_else(|failure| failed(&failure)));
@@ -333,7 +338,7 @@ impl Front {
     }
 
     /// Has an answer paid for as long as it is held for who takes it. Long ones tell something, so that nothing was changed where there is no room for one.
-    async fn charged(&self, mut answer: Answer, stay: &Arc<Stay>) -> Result<Answer, Failure> {
+    async fn charged(&self, mut answer: Answer, taker: &Taker, stay: &Arc<Stay>) -> Result<Answer, Failure> {
         // Until then who made it has its turn.
         let _making = answer.extensions_mut().remove::<Making>();
         let body = match answer.body_mut() {
@@ -342,7 +347,7 @@ impl Front {
         };
         let Some(body) = body else { return Ok(answer) };
         stay.does(Doing::Queued);
-        let body = self.places.charge(body, stay).await.ok_or_else(|| {
+        let body = self.places.charge(body, taker, stay).await.ok_or_else(|| {
             Failure::new(
                 Code::ServerBusy,
                 "The server holds as many answers as it may for who does not take them; try again.",

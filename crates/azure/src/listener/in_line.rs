@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tokio::time::timeout;
 
-use super::places::{Places, Stay, TURN_WITHIN, Turn};
+use super::places::{Places, TURN_WITHIN};
+use super::stays::{Stay, Turn};
 use crate::turns::Taker;
 
 /// How long somebody whose turn has come may take to have something to send.

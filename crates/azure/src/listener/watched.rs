@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker, ready};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::places::{Doing, Stay, Turn};
+use super::stays::{Doing, Stay, Turn};
 use crate::parts::{First, Outlet, Parts, Sending};
 
 /// A connection whose writes tell that its other end takes what it is sent. Parts of files are sent in their places.

@@ -5,7 +5,7 @@
 //! form differs from its inheritable one; and where nothing is inherited the token's default DACL is used.
 
 use crate::security::access::{GENERIC_ALL, GENERIC_EXECUTE, GENERIC_READ, GENERIC_WRITE, GenericMapping};
-use crate::security::{Ace, AceBody, AceFlags, AceKind, Acl, Control, SecurityDescriptor, Sid};
+use crate::security::{Ace, AceBody, AceFlags, Acl, Control, SecurityDescriptor, Sid};
 
 const GENERIC: u32 = GENERIC_READ | GENERIC_WRITE | GENERIC_EXECUTE | GENERIC_ALL;
 const INHERITANCE: AceFlags =
@@ -230,6 +230,7 @@ impl Heir<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::security::AceKind;
     use crate::security::access::*;
 
     const OI: AceFlags = AceFlags::OBJECT_INHERIT;
