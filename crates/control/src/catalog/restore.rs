@@ -18,6 +18,7 @@ use super::{
     FileIdentity, Snapshot, WAIT_MAX, copies, data_place, holds_nothing, keep_log, log_of, refuse_other_server, rows,
     schema, settings, share_rows,
 };
+use crate::development::{has_published, refuse_published};
 use crate::folder;
 use crate::{DataFolder, Error, Problem, look_for_problems};
 
@@ -68,11 +69,15 @@ pub fn restore_catalog(data: &Path, file: &Path, agree: &mut dyn FnMut(&[String]
     let folder = DataFolder::create(data)?;
     let turn = folder.turn_to_open(WAIT_MAX)?;
     let mut staged = Staged::of(&file, &folder)?;
+    let now = Snapshot::read(&staged.connection)?;
+    if let Some((account, _)) = now.accounts.iter().find(|(_, keys)| has_published(keys)) {
+        refuse_published(&folder, &account.name)?;
+    }
     let current = Current::hold(&folder)?;
     let restored = staged.go_on_from(current.connection().map(Before::read))?;
     let (loosened, is_unknown) = match current.snapshot(&folder) {
         None => (Vec::new(), false),
-        Some(Ok(before)) => (loosened(&before, &Snapshot::read(&staged.connection)?), false),
+        Some(Ok(before)) => (loosened(&before, &now), false),
         Some(Err(_)) => (Vec::new(), true),
     };
     if !loosened.is_empty() && !agree(&loosened) {
