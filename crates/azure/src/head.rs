@@ -1,4 +1,4 @@
-//! What an answer takes from the head of its request.
+//! What the head of a request says, and what of it the answer takes.
 
 use hyper::header::{HeaderMap, HeaderName, HeaderValue, ORIGIN};
 
@@ -7,6 +7,14 @@ const ANSWERED: [HeaderName; 3] =
     [ORIGIN, HeaderName::from_static("x-ms-client-request-id"), HeaderName::from_static("x-ms-version")];
 /// Bytes of one of these: a client's own id for a request has 1 KiB at most with the service.
 const ANSWERED_BYTES_MAX: usize = 1 << 10;
+
+/// Whether what is asked of a directory is asked of all below it. Rights are looked at by it, and what is done.
+pub(crate) const RECURSIVE: &str = "x-ms-recursive";
+
+/// Whether a header says `true`.
+pub(crate) fn is_true(headers: &HeaderMap, name: &str) -> bool {
+    headers.get(name).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"true"))
+}
 
 /// The headers that an answer takes from its request's, as copies: what the head was read into goes when the request is done. Long ones are left out.
 pub(crate) fn answered(headers: &HeaderMap) -> HeaderMap {
@@ -21,6 +29,15 @@ mod tests {
 
     fn headers(given: &[(&'static str, &str)]) -> HeaderMap {
         given.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())).collect()
+    }
+
+    #[test]
+    fn what_is_no_true_is_not_true() {
+        for (text, is_it) in [("true", true), ("TRUE", true), ("1", false), ("true ", false), ("", false)] {
+            let given = HeaderMap::from_iter([(ORIGIN, HeaderValue::from_bytes(text.as_bytes()).unwrap())]);
+            assert_eq!(is_true(&given, "origin"), is_it, "{text:?}");
+        }
+        assert!(!is_true(&HeaderMap::new(), "origin"));
     }
 
     #[test]

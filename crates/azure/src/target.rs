@@ -3,6 +3,7 @@
 use hyper::header::HeaderMap;
 
 use crate::failure::{Code, Failure};
+use crate::head::is_true;
 use crate::query::decoded;
 
 /// Characters that no name of a file may have: those of Windows, of which `:` would lead to a stream.
@@ -45,8 +46,7 @@ impl Dots {
     }
 
     fn asked(headers: &HeaderMap, name: &str) -> Self {
-        let are_kept = headers.get(name).is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"true"));
-        if are_kept { Dots::Kept } else { Dots::LeftOut }
+        if is_true(headers, name) { Dots::Kept } else { Dots::LeftOut }
     }
 
     fn of_name(self, name: &str) -> &str {

@@ -24,6 +24,7 @@ use server::admin::AuditProof;
 
 use crate::cors::Rule;
 use crate::failure::{Code, Failure};
+use crate::head::{RECURSIVE, is_true};
 use crate::operations::Operation;
 use crate::query::Query;
 use crate::target::{Dots, Target};
@@ -119,10 +120,8 @@ impl Proven {
         if self.principal.is_some() {
             bearer::look_at_intent(operation, headers)?;
         }
-        let is_recursive =
-            headers.get("x-ms-recursive").is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"true"));
         self.rights.allow(operation)?;
-        self.rights.allow_below(operation, is_recursive)
+        self.rights.allow_below(operation, is_true(headers, RECURSIVE))
     }
 
     /// Whether what is there already may be made anew by what is made, copied or renamed.

@@ -13,6 +13,7 @@ use server::admin::{AuditOrigin, AuditProof, AuditSource, NotedOrigin};
 use super::{Operation, Service};
 use crate::auth::{self, CopySource, Evidence, Proven, Way};
 use crate::failure::{Code, Failure};
+use crate::head::is_true;
 use crate::listener::{Held, InLine};
 use crate::query::Query;
 use crate::target::Target;
@@ -164,7 +165,7 @@ impl Ask {
 
     /// Whether a header says `true`.
     pub(super) fn is_true(&self, name: &str) -> bool {
-        self.header(name).is_some_and(|value| value.eq_ignore_ascii_case("true"))
+        is_true(&self.parts.headers, name)
     }
 
     /// How many entries a listing may have.

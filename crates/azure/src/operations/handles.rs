@@ -14,6 +14,7 @@ use super::opening::Place;
 use super::{Ask, Service};
 use crate::answer::{Answer, empty, http_date, set, xml};
 use crate::failure::{Code, Failure};
+use crate::head::RECURSIVE;
 
 /// Handles of one answer, and those that one request closes, at most.
 const HANDLES_MAX: usize = 1000;
@@ -61,7 +62,7 @@ fn opens(service: &Service, ask: &Ask, place: &Place, most: usize) -> Result<(Ve
         open.id >= from
             && ask.snapshot.is_none()
             && open.share == place.share_name
-            && is_meant(&open.path, &place.path, ask.is_true("x-ms-recursive"))
+            && is_meant(&open.path, &place.path, ask.is_true(RECURSIVE))
     };
     // This interface's own opens are no client's.
     let own = place.tree.session_id();
