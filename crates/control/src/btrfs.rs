@@ -8,10 +8,10 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use store::FileSystem;
+
 use crate::gone;
 
-/// What `statfs` says of btrfs.
-const MAGIC: u64 = 0x9123_683E;
 /// The inode of each subvolume's root.
 const ROOT_INODE: u64 = 256;
 /// Where the program is: not every user's PATH has the folders of those for administrators.
@@ -42,7 +42,7 @@ pub(crate) fn is_subvolume(folder: &Path) -> bool {
 
 /// True of what lies on btrfs.
 pub(crate) fn is_btrfs(folder: &Path) -> bool {
-    rustix::fs::statfs(folder).is_ok_and(|system| system.f_type as u64 & 0xFFFF_FFFF == MAGIC)
+    FileSystem::at(folder).is_ok_and(|system| system == FileSystem::BTRFS)
 }
 
 /// Makes an empty subvolume.

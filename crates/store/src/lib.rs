@@ -51,7 +51,9 @@ use std::sync::Arc;
 pub use arrival::{Heard, arrived, arrived_by_another, heard};
 pub use cached::{Belief, CacheBounds, CachedStore, Known};
 pub use delayed::DelayedStore;
-pub use directory::{DirectoryOptions, DirectoryStore, Look, UnixOwner, limit_names, shown_name, stored_name};
+pub use directory::{
+    DirectoryOptions, DirectoryStore, FileSystem, Look, UnixOwner, limit_names, shown_name, stored_name,
+};
 pub use error::{Error, Failed, Left};
 pub use held::Held;
 pub use node::{Extras, Keeping, Names, Node, Seen};

@@ -2,6 +2,8 @@
 //! do that; NFS and FUSE do. Whatever asks may be asked again; a change of names may have been made.
 #![allow(clippy::disallowed_methods)]
 
+use std::path::Path;
+
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::ffi::CString;
 use rustix::fs::{
@@ -11,11 +13,12 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::path::Arg;
 
+use crate::directory::file_system::FileSystem;
 use crate::directory::link_counts;
 use crate::{Error, Waits};
 
-/// tmpfs, XFS, btrfs.
-const ANY_ATTRIBUTES: [u64; 3] = [0x0102_1994, 0x5846_5342, 0x9123_683E];
+/// File systems that take any number of attributes of one file.
+const ANY_ATTRIBUTES: [FileSystem; 3] = [FileSystem::TMPFS, FileSystem::XFS, FileSystem::BTRFS];
 
 /// How often a call is made that is interrupted each time.
 const TRIES_MAX: usize = 1_000;
@@ -51,13 +54,13 @@ pub(super) fn set_attribute(_bytes: impl FnOnce() -> Result<u64, Error>) -> Resu
     Ok(())
 }
 
-/// True on a file system that takes any number of attributes of one file.
-pub(super) fn takes_any_attributes(magic: u64) -> bool {
+/// True of a file system that takes any number of attributes of one file.
+pub(super) fn takes_any_attributes(system: FileSystem) -> bool {
     #[cfg(test)]
     if failing::has_one_block() {
         return false;
     }
-    ANY_ATTRIBUTES.contains(&magic)
+    ANY_ATTRIBUTES.contains(&system)
 }
 
 /// To be called when an attribute was removed.
@@ -210,6 +213,10 @@ pub(super) fn statx<P: Arg + Clone>(
 
 pub(super) fn fstat(file: impl AsFd) -> Result<Stat, Errno> {
     again(|| fs::fstat(file.as_fd()))
+}
+
+pub(super) fn statfs(path: &Path) -> Result<StatFs, Errno> {
+    again(|| fs::statfs(path))
 }
 
 pub(super) fn fstatfs(file: impl AsFd) -> Result<StatFs, Errno> {

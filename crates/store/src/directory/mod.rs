@@ -41,6 +41,7 @@ mod extras;
 mod faults;
 mod fence;
 mod file;
+mod file_system;
 mod finish;
 mod folder;
 mod homes;
@@ -121,6 +122,7 @@ use inotify::Listening;
 use quota::Limit;
 use volume::Volume;
 
+pub use self::file_system::FileSystem;
 pub use self::name_room::limit_names;
 pub use self::names::{to_disk as stored_name, to_shown as shown_name};
 

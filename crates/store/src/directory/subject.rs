@@ -5,6 +5,7 @@ use rustix::fs::{StatVfs, statfs, statvfs};
 
 use crate::directory::calls::{again, fstatfs, fstatvfs, takes_any_attributes};
 use crate::directory::errno::error;
+use crate::directory::file_system::FileSystem;
 use crate::directory::side_name::{Owner, SideName};
 use crate::directory::stat::{born, stat};
 use crate::directory::volume::Volume;
@@ -78,7 +79,7 @@ impl Subject<'_> {
             Place::Named(path) => again(|| statfs(path.as_slice())),
             Place::Link => return Ok(false),
         };
-        system.map(|system| takes_any_attributes(system.f_type as u64 & 0xFFFF_FFFF)).map_err(error)
+        system.map(|system| takes_any_attributes(FileSystem::of(&system))).map_err(error)
     }
 
     fn birth(&self) -> Result<i128, Error> {

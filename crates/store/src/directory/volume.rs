@@ -18,6 +18,7 @@ use crate::directory::descriptor::Descriptor;
 use crate::directory::errno::error;
 use crate::directory::exclusive::Exclusive;
 use crate::directory::fence::Fence;
+use crate::directory::file_system::FileSystem;
 use crate::directory::keys::Keep;
 use crate::directory::link_counts;
 use crate::directory::mounts::{self, Below};
@@ -29,20 +30,14 @@ use crate::directory::stat::{COARSE_TICK, Mount, identity, mount, stat};
 use crate::directory::{DirectoryOptions, UnixOwner};
 use crate::{Error, Identity, Look, SharePath, Waits, waiting};
 
-/// File systems that answer from this machine's memory what they know of an open file, by their `statfs` number. overlayfs is none of them: what
+/// File systems that answer from this machine's memory what they know of an open file. overlayfs is none of them: what
 /// lies below may be another machine's, and it opens files anew, and copies them, as it likes.
-const LOCAL: [u64; 6] = [EXT4, XFS, BTRFS, F2FS, BCACHEFS, ZFS];
-/// File systems that are memory: tmpfs, ramfs.
-const MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58F6];
-/// ext2, ext3 and ext4.
-const EXT4: u64 = 0xEF53;
-const XFS: u64 = 0x5846_5342;
-const BTRFS: u64 = 0x9123_683E;
-const F2FS: u64 = 0xF2F5_2010;
-const BCACHEFS: u64 = 0xCA45_1A4E;
-const ZFS: u64 = 0x2FC1_2FC1;
+const LOCAL: [FileSystem; 6] =
+    [FileSystem::EXT4, FileSystem::XFS, FileSystem::BTRFS, FileSystem::F2FS, FileSystem::BCACHEFS, FileSystem::ZFS];
+/// File systems that are memory.
+const MEMORY: [FileSystem; 2] = [FileSystem::TMPFS, FileSystem::RAMFS];
 /// File systems whose files may share extents.
-const CLONES: [u64; 2] = [XFS, BTRFS];
+const CLONES: [FileSystem; 2] = [FileSystem::XFS, FileSystem::BTRFS];
 /// The longest file on ext4 with 4-KiB blocks.
 const EXT4_LENGTH_MAX: u64 = (16 << 40) - 4096;
 
@@ -104,10 +99,10 @@ impl Volume {
         mounts::known();
         let root = stat(fence.root()).map_err(error)?;
         let root_identity = identity(&root);
-        let magic = magic(fence.root()).map_err(error)?;
+        let kind = kind_of(fence.root()).map_err(error)?;
         let system = fstatvfs(fence.root()).map_err(error)?;
         let read_only = options.read_only || system.f_flag.contains(StatVfsMountFlags::RDONLY);
-        let waits = waits_on(magic);
+        let waits = waits_on(kind);
         let exclusive = if read_only { None } else { Some(Exclusive::take(fence.root(), root_identity, waits)?) };
         // On a local file system what says so has lost its name just now.
         if waits == Waits::Always || cfg!(test) {
@@ -121,9 +116,9 @@ impl Volume {
             read_only,
             waits,
             mount: mount(&root),
-            file_length_max: if magic == EXT4 { EXT4_LENGTH_MAX } else { i64::MAX as u64 },
+            file_length_max: if kind == FileSystem::EXT4 { EXT4_LENGTH_MAX } else { i64::MAX as u64 },
             unit_bytes: u32::try_from(system.f_frsize).unwrap_or(0).clamp(UNIT_BYTES_MIN, UNIT_BYTES_MAX),
-            shares_extents: !read_only && CLONES.contains(&magic) && clones::are_possible(fence.root()),
+            shares_extents: !read_only && CLONES.contains(&kind) && clones::are_possible(fence.root()),
             cache: Cache::new(if waits == Waits::Always { COARSE_TICK } else { LOCAL_TICK }, root_identity.volume),
             keep,
             file_mode: options.file_mode.map(|mode| Mode::from_raw_mode(mode & PERMISSIONS)),
@@ -334,7 +329,7 @@ impl Volume {
             return self.waits;
         }
         waiting::may_wait("what is mounted below a share's folder");
-        let own = magic(file).map_or(Waits::Always, waits_on);
+        let own = kind_of(file).map_or(Waits::Always, waits_on);
         if own == Waits::Never && self.waits != Waits::Never {
             self.locks_of(identity).note_device();
         }
@@ -380,14 +375,14 @@ impl Volume {
     }
 }
 
-fn magic<Fd: AsFd>(file: Fd) -> Result<u64, Errno> {
-    Ok(fstatfs(file)?.f_type as u64 & 0xFFFF_FFFF)
+fn kind_of<Fd: AsFd>(file: Fd) -> Result<FileSystem, Errno> {
+    fstatfs(file).map(|told| FileSystem::of(&told))
 }
 
-fn waits_on(magic: u64) -> Waits {
-    match magic {
-        magic if MEMORY.contains(&magic) => Waits::Never,
-        magic if LOCAL.contains(&magic) => Waits::ForData,
+fn waits_on(kind: FileSystem) -> Waits {
+    match kind {
+        kind if MEMORY.contains(&kind) => Waits::Never,
+        kind if LOCAL.contains(&kind) => Waits::ForData,
         _ => Waits::Always,
     }
 }
@@ -414,8 +409,8 @@ mod tests {
 
     #[test]
     fn of_what_lies_below_overlayfs_nothing_is_known() {
-        const OVERLAY: u64 = 0x794C_7630;
-        assert_eq!([EXT4, MEMORY[0], OVERLAY].map(waits_on), [Waits::ForData, Waits::Never, Waits::Always]);
+        let systems = [FileSystem::EXT4, FileSystem::TMPFS, FileSystem::OVERLAYFS];
+        assert_eq!(systems.map(waits_on), [Waits::ForData, Waits::Never, Waits::Always]);
     }
 
     #[test]
