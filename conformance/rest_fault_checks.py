@@ -41,9 +41,11 @@ def main():
 
 
 @contextlib.contextmanager
-def running(data):
-    """A server, and who asks it."""
+def running(data, descriptors=None):
+    """A server, which may have no more descriptors than these, and who asks it."""
     command = [PROGRAM, "serve", "--data", str(data), "--listen", f"{HOST}:{free_port()}", "--rest", f"{HOST}:{free_port()}", "--json"]
+    if descriptors:
+        command = ["prlimit", f"--nofile={descriptors}", *command]
     with open(data.with_name("log"), "a", encoding="utf-8") as log, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True) as process:
         try:
             ready = json.loads(process.stdout.readline())

@@ -113,6 +113,10 @@ impl Admin for Remembering {
         MemoryUse::default()
     }
 
+    fn opens_of_user_max(&self) -> u64 {
+        0
+    }
+
     fn interfaces(&self) -> Vec<InterfaceView> {
         Vec::new()
     }
