@@ -1,14 +1,10 @@
 //! The account that every developer's tools know, with its published key: for a server that this machine alone reaches.
 
-use std::net::SocketAddr;
-
-use crate::{Catalog, DataFolder, Error, Keys, Role, Seen, ServicePrincipal, is_for_machine, see};
+use crate::published_key::{DEVELOPMENT_KEY, is_published};
+use crate::{Catalog, DataFolder, Error, Role, ServicePrincipal};
 
 /// Its name, as emulators of Azure's storage have it.
 pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
-/// Its first key. Everybody knows it, so that it protects nothing.
-pub const DEVELOPMENT_KEY: &str =
-    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
 /// The name of the data folder of such a server, beside the default one.
 pub const DEVELOPMENT_FOLDER: &str = "multilane-dev";
@@ -48,44 +44,12 @@ pub fn development_start(catalog: &mut Catalog, folder: &DataFolder) -> Result<(
 /// An account that has the published key, if there is one.
 pub fn account_with_published_key(catalog: &Catalog) -> Result<Option<String>, Error> {
     for account in catalog.accounts()? {
-        if has_published(&catalog.keys(&account.name.parse()?)?) {
+        let keys = catalog.keys(&account.name.parse()?)?;
+        if is_published(&keys.key1) || is_published(&keys.key2) {
             return Ok(Some(account.name));
         }
     }
     Ok(None)
-}
-
-/// Whether one of these keys is the published one.
-pub(crate) fn has_published(keys: &Keys) -> bool {
-    keys.key1 == DEVELOPMENT_KEY || keys.key2 == DEVELOPMENT_KEY
-}
-
-/// Refuses where a server runs on the folder that others than this machine reach, or nobody knows who does: it would take up this account with the published
-/// key. One that starts later looks at its keys itself.
-pub(crate) fn refuse_published(folder: &DataFolder, account: &str) -> Result<(), Error> {
-    let at = match see(folder)? {
-        Seen::Nowhere | Seen::Ends(_) => None,
-        Seen::Answers(status) => reached_at(status.listen.iter().chain(&status.rest)),
-        Seen::Silent(_) | Seen::Begins(_) => Some("an address that it does not tell".to_owned()),
-    };
-    let Some(at) = at else { return Ok(()) };
-    Err(Error::conflict(
-        format!(
-            "the running server listens on {at}, and everybody knows the key that the account {account} has in the backup"
-        ),
-        format!(
-            "stop the server, restore, and give the account other keys before you start it again: `multilane account keys {account} --regenerate 1`"
-        ),
-    ))
-}
-
-/// An address, or a URL of one, of these that others than this machine reach.
-fn reached_at<'a>(places: impl IntoIterator<Item = &'a String>) -> Option<String> {
-    let is_for_machine = |place: &str| {
-        let address = place.split_once("://").map_or(place, |(_, rest)| rest).trim_end_matches('/');
-        address.parse::<SocketAddr>().is_ok_and(is_for_machine)
-    };
-    places.into_iter().find(|place| !is_for_machine(place)).cloned()
 }
 
 #[cfg(test)]
@@ -117,15 +81,6 @@ mod tests {
         let renewed = catalog.keys(&account).unwrap().key1.clone();
         development_start(&mut catalog, &folder).unwrap();
         assert_eq!(catalog.keys(&account).unwrap().key1, renewed);
-    }
-
-    #[test]
-    fn what_this_machine_alone_reaches_is_told_apart() {
-        let reached = |places: &[&str]| reached_at(&places.iter().map(ToString::to_string).collect::<Vec<_>>());
-        assert_eq!(reached(&["127.0.0.1:4450", "[::1]:4450", "http://127.0.0.1:10004", "https://[::1]:10004/"]), None);
-        for place in ["0.0.0.0:445", "[::]:445", "192.0.2.1:4450", "https://0.0.0.0:10004", "http://files.example:1"] {
-            assert_eq!(reached(&["127.0.0.1:4450", place]).as_deref(), Some(place));
-        }
     }
 
     #[test]

@@ -57,10 +57,12 @@ mod own_folder;
 mod problems;
 mod provisioned;
 pub mod provisioning;
+mod published_key;
 mod random;
 mod rates;
 mod region;
 mod reload;
+mod restoring;
 mod role;
 mod serve_option;
 mod served_folder;
@@ -91,14 +93,14 @@ pub use catalog::{
     Deletion, Dialect, Existing, Grace, Grant, Grantee, Grants, Group, Holds, Key, Keys, LockAfter, LockFor,
     MetadataCaching, ModeChanges, Modes, NewShare, Notice, Operator, PasswordLength, ProvisionUpdate, Restored,
     ServicePrincipal, Setting, ShareChanges, ShareRecord, Source, StoredSettings, User, UserChanges, check_catalog,
-    kept_settings, restore_catalog,
+    kept_settings,
 };
 pub use catalogs_in::catalogs_in;
 pub use control::{Control, Overrides, first_start};
 pub use counters::ask_for_counters;
 pub use development::{
-    DEVELOPMENT_ACCOUNT, DEVELOPMENT_APPLICATION, DEVELOPMENT_FOLDER, DEVELOPMENT_KEY, DEVELOPMENT_SECRET,
-    account_with_published_key, development_start,
+    DEVELOPMENT_ACCOUNT, DEVELOPMENT_APPLICATION, DEVELOPMENT_FOLDER, DEVELOPMENT_SECRET, account_with_published_key,
+    development_start,
 };
 pub use error::{Error, Fault, Measure, Reason};
 pub use feature::{Feature, FeatureState, Features, Regions, WhyNot};
@@ -116,9 +118,11 @@ pub use operators::{ProvedOperator, folded_name};
 pub use overlap::{Overlap, overlapping};
 pub use provisioned::{Increases, Provision, ProvisionChanges, Provisioned};
 pub use provisioning::ProvisionModel;
+pub use published_key::DEVELOPMENT_KEY;
 pub use random::random_number;
 pub use region::Region;
 pub use reload::{Reloader, Told, reload};
+pub use restoring::restore_catalog;
 pub use role::Role;
 pub use serve_option::{ServeOption, SettingView, views_of};
 pub use server_health::ServerHealth;

@@ -289,22 +289,3 @@ fn no_backup_is_put_into_a_share_by_a_name_that_a_mount_gives_it() {
     let refused = catalog.back_up(&at("out/backup.db"), Existing::IsKept).unwrap_err();
     assert!(refused.what().contains("of share"), "{refused}");
 }
-
-#[test]
-fn a_running_server_is_given_no_key_that_everybody_knows() {
-    let (place, folder, _catalog) = full();
-    let of_others = DataFolder::create(&place.path().join("development")).unwrap();
-    let mut development = Catalog::open(&of_others).unwrap();
-    crate::development_start(&mut development, &of_others).unwrap();
-    let file = place.path().join("development.db");
-    development.back_up(&file, Existing::IsKept).unwrap();
-
-    // It has its folder, and does not say where it listens.
-    let server = folder.lock().unwrap();
-    let refused = restore(folder.path(), &file).unwrap_err();
-    assert!(refused.what().contains("everybody knows the key"), "{refused}");
-    drop(server);
-    let restored = restore(folder.path(), &file).unwrap();
-    let known = "key1 of account devstoreaccount1 is another one, and signs in, and everybody knows it";
-    assert!(restored.loosened.iter().any(|opens| opens == known), "{:?}", restored.loosened);
-}

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use server::admin::{AuditClass, Sealing, ShareRight, ShareRights, Signing, Standing};
 
 use super::{Difference, Group, ShareRecord, Snapshot, StoredSettings, User, names};
-use crate::development::{DEVELOPMENT_KEY, has_published};
+use crate::published_key::is_published;
 
 /// What `now` allows and `before` does not, a sentence for each.
 pub(super) fn loosened(before: &Snapshot, now: &Snapshot) -> Vec<String> {
@@ -23,13 +23,14 @@ pub(super) fn loosened(before: &Snapshot, now: &Snapshot) -> Vec<String> {
 fn accounts(before: &Snapshot, now: &Snapshot, found: &mut Vec<String>) {
     let accounts = Difference::of(&before.accounts, &now.accounts, |(account, _)| account.relative_id);
     for (account, keys) in accounts.made {
-        let known = if has_published(keys) { ", one of which everybody knows" } else { "" };
+        let is_known = is_published(&keys.key1) || is_published(&keys.key2);
+        let known = if is_known { ", one of which everybody knows" } else { "" };
         found.push(format!("account {} is there again, and its keys sign in{known}", account.name));
     }
     for ((_, earlier), (account, keys)) in accounts.kept {
         for (name, earlier, key) in [("key1", &earlier.key1, &keys.key1), ("key2", &earlier.key2, &keys.key2)] {
             if earlier != key {
-                let known = if key == DEVELOPMENT_KEY { ", and everybody knows it" } else { "" };
+                let known = if is_published(key) { ", and everybody knows it" } else { "" };
                 found.push(format!("{name} of account {} is another one, and signs in{known}", account.name));
             }
         }

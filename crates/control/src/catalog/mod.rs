@@ -60,7 +60,10 @@ use identity::{CatalogFiles, FileIdentity};
 pub use keys::{Key, Keys};
 pub use notice::Notice;
 pub use operators::Operator;
-pub use restore::{Restored, restore_catalog};
+pub use restore::Restored;
+#[cfg(test)]
+use restore::restore_catalog;
+pub(crate) use restore::restore_judged;
 pub use service_principals::ServicePrincipal;
 pub use settings::{BusyPolling, Dialect, LockAfter, LockFor, PasswordLength, Setting, StoredSettings};
 pub use share_rights::{Grant, Grantee, Grants};

@@ -15,11 +15,11 @@ use super::identity::beside;
 use super::loosened::loosened;
 use super::unnamed::Unnamed;
 use super::{
-    FileIdentity, Snapshot, WAIT_MAX, copies, data_place, holds_nothing, keep_log, log_of, refuse_other_server, rows,
-    schema, settings, share_rows,
+    FileIdentity, Keys, Snapshot, WAIT_MAX, copies, data_place, holds_nothing, keep_log, log_of, refuse_other_server,
+    rows, schema, settings, share_rows,
 };
-use crate::development::{has_published, refuse_published};
 use crate::folder;
+use crate::published_key::is_published;
 use crate::{DataFolder, Error, Problem, look_for_problems};
 
 /// Numbers that are left out behind those of the backup: of users and shares that were made since, which the backup does not know. Descriptors of
@@ -57,10 +57,23 @@ pub struct Restored {
     pub problems: Vec<Problem>,
 }
 
-/// Has the backup `file` take the place of the catalog of the data folder `data`, which is made where there is none. What was there before is kept. Where
-/// the backup allows what is not allowed now, `agree` hears of it first, and nothing is changed where it says no; it is to answer at once, for nobody
-/// can change the catalog meanwhile.
-pub fn restore_catalog(data: &Path, file: &Path, agree: &mut dyn FnMut(&[String]) -> bool) -> Result<Restored, Error> {
+/// What [`crate::restore_catalog`] is, where nobody minds a key that everybody knows.
+#[cfg(test)]
+pub(super) fn restore_catalog(
+    data: &Path,
+    file: &Path,
+    agree: &mut dyn FnMut(&[String]) -> bool,
+) -> Result<Restored, Error> {
+    restore_judged(data, file, agree, &|_, _| Ok(()))
+}
+
+/// What [`crate::restore_catalog`] is, where `judge` says of an account that has a key that everybody knows whether it may be there.
+pub(crate) fn restore_judged(
+    data: &Path,
+    file: &Path,
+    agree: &mut dyn FnMut(&[String]) -> bool,
+    judge: &dyn Fn(&DataFolder, &str) -> Result<(), Error>,
+) -> Result<Restored, Error> {
     let catalog = data.join("catalog.db");
     if FileIdentity::at(file).is_ok_and(|one| FileIdentity::at(&catalog).is_ok_and(|other| one == other)) {
         return Err(no_backup(file, "it is the catalog itself"));
@@ -70,8 +83,9 @@ pub fn restore_catalog(data: &Path, file: &Path, agree: &mut dyn FnMut(&[String]
     let turn = folder.turn_to_open(WAIT_MAX)?;
     let mut staged = Staged::of(&file, &folder)?;
     let now = Snapshot::read(&staged.connection)?;
-    if let Some((account, _)) = now.accounts.iter().find(|(_, keys)| has_published(keys)) {
-        refuse_published(&folder, &account.name)?;
+    let is_known = |keys: &Keys| is_published(&keys.key1) || is_published(&keys.key2);
+    if let Some((account, _)) = now.accounts.iter().find(|(_, keys)| is_known(keys)) {
+        judge(&folder, &account.name)?;
     }
     let current = Current::hold(&folder)?;
     let restored = staged.go_on_from(current.connection().map(Before::read))?;
