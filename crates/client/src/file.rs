@@ -208,7 +208,12 @@ impl File {
 
     /// It goes when it is closed.
     pub async fn delete_on_close(&self) -> Result<(), Error> {
-        set_info::disposition(&self.state).await
+        set_info::disposition(&self.state, true).await
+    }
+
+    /// It goes no longer when it is closed.
+    pub async fn keep(&self) -> Result<(), Error> {
+        set_info::disposition(&self.state, false).await
     }
 
     /// Closes it.

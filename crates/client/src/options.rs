@@ -86,6 +86,8 @@ pub struct OpenOptions {
     pub attributes: FileAttributes,
     /// The server is to tell its number for the file.
     pub wants_id: bool,
+    /// Where the file of a stream is missing it is not made. Our own server alone knows this.
+    pub stream_alone: bool,
 }
 
 /// In which order a file will be read; the server may read ahead, or not.
@@ -115,6 +117,7 @@ impl Default for OpenOptions {
             security: Security::Nothing,
             attributes: FileAttributes::NONE,
             wants_id: false,
+            stream_alone: false,
         }
     }
 }

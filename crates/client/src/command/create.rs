@@ -136,6 +136,9 @@ fn contexts(open: &OpenState, add: impl FnOnce(&mut CreateContextsBuilder)) -> C
     if open.options.wants_id {
         contexts.add(name::QUERY_ON_DISK_ID, &[]);
     }
+    if open.options.stream_alone {
+        contexts.add(name::STREAM_ALONE, &[]);
+    }
     if open.options.durable {
         let lease = Lease {
             lease_key: open.lease_key,

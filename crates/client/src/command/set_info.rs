@@ -54,11 +54,11 @@ pub(crate) async fn rename(open: &OpenState, to: &str, replace: bool) -> Result<
     set(open, FileClass::RENAME, &buffer, "rename").await
 }
 
-/// Has the file go when it is closed.
-pub(crate) async fn disposition(open: &OpenState) -> Result<(), Error> {
+/// Has the file go when it is closed, or stay.
+pub(crate) async fn disposition(open: &OpenState, delete_pending: bool) -> Result<(), Error> {
     let mut buffer = Vec::new();
-    Disposition { delete_pending: true }.encode(&mut buffer);
-    set(open, FileClass::DISPOSITION, &buffer, "remove").await
+    Disposition { delete_pending }.encode(&mut buffer);
+    set(open, FileClass::DISPOSITION, &buffer, if delete_pending { "remove" } else { "keep" }).await
 }
 
 async fn set(open: &OpenState, class: FileClass, buffer: &[u8], doing: &str) -> Result<(), Error> {

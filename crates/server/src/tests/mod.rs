@@ -30,6 +30,7 @@ pub(crate) mod race_tests;
 pub(crate) mod random;
 pub(crate) mod rights_tests;
 pub(crate) mod sealing_tests;
+pub(crate) mod stream_tests;
 pub(crate) mod testing;
 pub(crate) mod undone_tests;
 pub(crate) mod virtual_time;

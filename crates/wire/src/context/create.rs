@@ -55,6 +55,8 @@ pub mod name {
     pub const APPLE: &[u8] = b"AAPL";
     /// Ours, of no other server: on whose behalf another interface of the server opens. The data are a key that the server has given it.
     pub const ORIGIN: &[u8] = &0x07DB_715C_71B9_5C99_6192_A733_1C06_226B_u128.to_be_bytes();
+    /// Ours, of no other server: a stream is opened or made where its file is, and never its file made. There are no data.
+    pub const STREAM_ALONE: &[u8] = &0x2162_9C40_B83B_33BC_0995_76E5_0A30_78C7_u128.to_be_bytes();
     /// The SMB3 POSIX Extensions: [`super::PosixRequest`], [`super::PosixResponse`].
     pub const POSIX: &[u8] = &0x93AD_2550_9CB4_11E7_B423_83DE_968B_CD7C_u128.to_be_bytes();
 }

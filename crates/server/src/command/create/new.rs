@@ -59,7 +59,7 @@ async fn make_node(
     path: &SharePath,
     seen: RenamesSeen,
 ) -> Result<Result<(Made, GrantedAccess), Step<'static>>, Refusal> {
-    if plan.needs_existing() {
+    if plan.needs_file() {
         return Err(Status::OBJECT_NAME_NOT_FOUND.into());
     }
     let directory = plan.makes_directory();

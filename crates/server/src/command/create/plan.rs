@@ -120,6 +120,8 @@ pub(super) struct Plan {
     /// MxAc: what was asked for, with the change time of the file that the client knows.
     pub(super) maximal: Option<Option<Time>>,
     pub(super) wants_disk_id: bool,
+    /// Where the file of a stream is missing it is not made.
+    needs_file: bool,
     /// What macOS asks of the server.
     pub(super) apple: Option<AppleRequest>,
     pub(super) wanted: Wanted,
@@ -206,6 +208,7 @@ impl Plan {
             allocation: allocation(contexts)?,
             maximal: contexts.find(name::QUERY_MAXIMAL_ACCESS).map(timestamp),
             wants_disk_id: contexts.find(name::QUERY_ON_DISK_ID).is_some(),
+            needs_file: contexts.find(name::STREAM_ALONE).is_some(),
             apple: contexts.find(name::APPLE).map(AppleRequest::decode).transpose()?,
             wanted,
             parent_lease,
@@ -246,6 +249,11 @@ impl Plan {
     /// True where what does not exist is an error.
     pub(super) fn needs_existing(&self) -> bool {
         matches!(self.disposition, CreateDisposition::OPEN | CreateDisposition::OVERWRITE)
+    }
+
+    /// The same where a file does not exist.
+    pub(super) fn needs_file(&self) -> bool {
+        self.needs_existing() || self.needs_file && self.stream.is_some()
     }
 
     /// FileModeInformation of the open (MS-FSCC 2.4.31).
