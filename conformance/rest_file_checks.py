@@ -435,7 +435,7 @@ def made_whole(share, tree):
         expect(file.end_of_file == length, f"it was opened with {file.end_of_file} bytes")
         file.close()
     copying.join()
-    expect(0xC0000043 in seen and seen <= {0, 0xC0000034, 0xC0000043}, [hex(status) for status in seen])
+    expect(0xC0000034 in seen and seen <= {0, 0xC0000034, 0xC0000043}, [hex(status) for status in seen])
     expect(share.get_permission_for_share(target.get_file_properties().permission_key) == SDDL, "it has another permission")
 
 

@@ -231,7 +231,8 @@ def audited_sources():
         for name in ("FileRenameInformation",) if what == "renamed" else ("FileOpen", "FileClose"):
             one = told_of(path, name, answers[0])
             expect(one["identity"] == (by | {"source": source} if source else by), f"{what}: {one['identity']}")
-    for one in (told_of("tokens/audited copy", name) for name in ("FileCreate", "FileOpen")):
+    # It is made by another name, and closed by this one.
+    for one in (told_of("tokens/audited copy", name) for name in ("FileClose", "FileOpen")):
         expect(one["identity"] == by, one["identity"])
     subprocess.run([PROGRAM, "share", "update", SHARE, "--audit", "none"], check=True, capture_output=True, timeout=30)
 

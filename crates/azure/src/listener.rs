@@ -153,7 +153,7 @@ impl Rest {
         let ending = front.ending.clone();
         // Before anybody makes files.
         let left = front.service.unfinished.left();
-        runtime.spawn(sweep(Arc::clone(&front.service), left));
+        runtime.spawn(sweep(Arc::downgrade(&front.service), left));
         runtime.spawn(serve(socket, front));
         Ok(Rest { address, runtime: Some(runtime), ending })
     }

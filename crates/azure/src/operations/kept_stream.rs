@@ -73,6 +73,54 @@ pub(super) async fn change(place: &Place, written: Written, change: impl FnOnce(
     Ok(closed?)
 }
 
+/// Takes the room that such a change needs, so that there is some when it is made. What is kept stays as it is.
+pub(super) async fn reserve(place: &Place, change: impl Fn(&mut Kept)) -> Result<(), Failure> {
+    let stream = turn(place).await?;
+    let done = async {
+        let mut there = held(&stream).await?;
+        let mut kept = value(&there).unwrap_or_default();
+        change(&mut kept);
+        let text = text_of(&kept)?;
+        freeze(&stream).await?;
+        let plan = Plan::of(&there, &text);
+        if !plan.first.is_empty() {
+            all(&stream, plan.first).await?;
+            there = held(&stream).await?;
+        }
+        let (length, needed) = (there.len(), Plan::of(&there, &text).end());
+        if needed > length
+            && let Err(refused) = stream.write(length as u64, padded(b"", needed - length)).await
+        {
+            let _ = stream.set_length(length as u64).await;
+            return Err(refused.into());
+        }
+        Ok::<_, Failure>(())
+    };
+    let done = done.await;
+    let closed = stream.close().await;
+    done?;
+    Ok(closed?)
+}
+
+/// Gives back room that was taken and is not needed.
+pub(super) async fn give_back(place: &Place) {
+    let Ok(stream) = turn(place).await else { return };
+    let given_back = async {
+        let there = held(&stream).await?;
+        freeze(&stream).await?;
+        match there.trim_ascii_end().len() {
+            0 => stream.delete_on_close().await?,
+            length => stream.set_length(length as u64).await?,
+        }
+        Ok::<_, Failure>(())
+    };
+    let given_back = given_back.await;
+    let _ = stream.close().await;
+    if let Err(failure) = given_back {
+        tracing::debug!(message = failure.message, "what is kept of a file takes more room than it has to");
+    }
+}
+
 /// What bytes of the stream say: the last line of them that is a value.
 pub(super) fn value(held: &[u8]) -> Option<Kept> {
     lines(held).find_map(|(_, line)| parsed(line))
@@ -100,10 +148,12 @@ async fn held(stream: &File) -> Result<Vec<u8>, Failure> {
 /// The stream, opened so that nobody else writes it meanwhile.
 async fn turn(place: &Place) -> Result<Opened, Failure> {
     let options = OpenOptions {
-        access: Access::Write,
+        access: Access::WriteAndDelete,
         disposition: Disposition::OpenOrCreate,
         // Who may delete the file may delete its streams.
         sharing: Sharing::ReadingAndDeleting,
+        // A file that has just gone does not come back.
+        stream_alone: true,
         ..OpenOptions::default()
     };
     let name = format!("{}{STREAM}", place.path);
@@ -120,13 +170,8 @@ async fn change_through(stream: &File, written: Written, change: impl FnOnce(&mu
     let held = held(stream).await?;
     let mut kept = value(&held).unwrap_or_default();
     change(&mut kept);
-    let unwritable = |_| Failure::new(Code::InternalError, "The properties could not be written.");
-    let text = serde_json::to_vec(&kept).map_err(unwritable)?;
-    if text.len() > VALUE_BYTES_MAX {
-        return Err(too_large());
-    }
-    // The file's own data stay as they were, and so does the time of their last write.
-    stream.set_basic(Basic { write: FREEZE, ..Basic::default() }).await?;
+    let text = text_of(&kept)?;
+    freeze(stream).await?;
     let plan = Plan::of(&held, &text);
     all(stream, plan.first).await?;
     if let Err(failure) = all(stream, plan.needed).await {
@@ -146,6 +191,18 @@ async fn change_through(stream: &File, written: Written, change: impl FnOnce(&mu
         Written::InTime => Ok(()),
         Written::Now => Ok(stream.flush().await?),
     }
+}
+
+/// A value as it is written.
+fn text_of(kept: &Kept) -> Result<Vec<u8>, Failure> {
+    let unwritable = |_| Failure::new(Code::InternalError, "The properties could not be written.");
+    let text = serde_json::to_vec(kept).map_err(unwritable)?;
+    if text.len() > VALUE_BYTES_MAX { Err(too_large()) } else { Ok(text) }
+}
+
+/// The file's own data stay as they were, and so does the time of their last write.
+async fn freeze(stream: &File) -> Result<(), Failure> {
+    Ok(stream.set_basic(Basic { write: FREEZE, ..Basic::default() }).await?)
 }
 
 /// One step of a change.
@@ -193,6 +250,15 @@ impl Plan {
         behind.extend_from_slice(text);
         let needed = vec![Step::Write(old.len() as u64, padded(&behind, held - old.len())), Step::Flush];
         Plan { first, needed, undo: Some(held as u64), later: over(text, at) }
+    }
+
+    /// How long the stream is at most until the new value is there.
+    fn end(&self) -> usize {
+        let ends = self.needed.iter().map(|step| match step {
+            Step::Write(at, bytes) => *at as usize + bytes.len(),
+            Step::Flush | Step::Cut(_) => 0,
+        });
+        ends.max().unwrap_or_default()
     }
 
     /// In one step, over all that is there: spaces behind it mean nothing.
@@ -312,6 +378,19 @@ mod tests {
                 let found = value(&then);
                 assert!(found == value(&new) || (!is_new && found == before), "{is_new}");
             }
+        }
+    }
+
+    #[test]
+    fn room_that_is_taken_first_is_all_that_a_change_needs_and_says_nothing() {
+        let lengths = [30, 400, 1024, 1025, 1500, 3000];
+        for (before, after) in lengths.iter().flat_map(|before| lengths.map(|after| (*before, after))) {
+            let (old, new) = (text("o", before), text("n", after));
+            let reserved = padded(&old, Plan::of(&old, &new).end());
+            assert_eq!(value(&reserved), value(&old));
+            let plan = Plan::of(&reserved, &new);
+            assert!(plan.end() <= reserved.len(), "{before} {after}");
+            assert_eq!(whole(&reserved, &plan), new, "{before} {after}");
         }
     }
 

@@ -1,6 +1,9 @@
 //! A file that a request makes, whole or not at all: what has the name until then stays until this one is as it is to be.
 
-use client::{Access, Disposition, File, FileAttributes, OpenOptions, Security, Sharing};
+use std::time::{Duration, Instant};
+
+use client::{Access, Disposition, File, FileAttributes, OpenOptions, Security, SecurityDescriptor, Sharing, Status};
+use tokio::time::sleep;
 
 use super::file::read_only;
 use super::kept::Kept;
@@ -10,169 +13,197 @@ use super::permission::{self, TOLD};
 use super::smb_properties::SmbProperties;
 use super::unfinished::Noted;
 use super::{Ask, Service, lease};
-use crate::failure::{Code, Failure};
+use crate::failure::{Code, Failure, Lost};
 
-/// How often a file is found and lost again by who makes it.
-const RACES_MAX: usize = 4;
+/// How long a name may be taken by what others have open only for a moment, and how long each look is apart.
+pub(super) const IN_USE_FOR: Duration = Duration::from_secs(2);
+pub(super) const AGAIN_AFTER: Duration = Duration::from_millis(15);
 
 /// A file that a request makes.
 pub(super) enum Made {
-    /// It was not there. Nobody else has it open before it is as asked for.
-    New(Opened),
-    /// Something is there, which stays until this one, of another name beside it, is whole and takes its place.
-    Anew { file: Opened, beside: Place, noted: Option<Noted> },
-    /// The same file, by the open of its lease.
+    /// One beside the place, of another name, which takes the place when it is whole.
+    Beside { file: Opened, at: Place, noted: Option<Noted>, replaces: bool },
+    /// The file that is there, by the open of its lease.
     Leased(lease::Leased),
 }
 
 impl Made {
-    /// Makes it, or another one beside what is there, where who asks may write that over. A leased one is to be emptied: its lease is of that file.
+    /// Makes it beside what is there, where who asks may write that over. A leased one is to be emptied: its lease is of that file.
     pub(super) async fn of(
         service: &Service,
         ask: &Ask,
         place: &Place,
         properties: &SmbProperties,
     ) -> Result<Made, Failure> {
+        let exists = || Failure::new(Code::ResourceAlreadyExists, "The specified resource already exists.");
         if let Some(file) = lease::of_change(service, ask, place).await? {
-            if !ask.by.may_overwrite() {
-                return Err(Failure::new(Code::ResourceAlreadyExists, "The specified resource already exists."));
-            }
-            return Ok(Made::Leased(file));
+            return if ask.by.may_overwrite() { Ok(Made::Leased(file)) } else { Err(exists()) };
         }
-        let security = if properties.has_permission() { Security::Change } else { Security::Nothing };
-        let making = OpenOptions {
-            disposition: Disposition::Create,
-            sharing: Sharing::Nothing,
-            security,
-            ..of_file(Access::WriteAndDelete)
+        if !ask.by.may_overwrite() && place.tree.facts(&place.path).await.is_ok() {
+            return Err(exists());
+        }
+        let (replaces, permission) = there(place, properties).await?;
+        let (file, at, noted) =
+            beside(service, ask, place, permission.is_some() || properties.has_permission()).await?;
+        let done = match &permission {
+            Some(permission) => permission::set(&file, permission).await,
+            None => properties.set_permission(&file).await,
         };
-        let reading = if properties.has_permission() { Security::Nothing } else { Security::Read };
-        let there = OpenOptions { security: reading, ..of_file(Access::Write) };
-        for _ in 0..RACES_MAX {
-            match place.open(making).await {
-                Ok(file) => return permitted(file, properties).await.map(Made::New),
-                Err(failure) if failure.code == Code::ResourceAlreadyExists && ask.by.may_overwrite() => {}
-                Err(failure) => return Err(failure),
-            }
-            match place.open(there).await {
-                Ok(there) => return anew((service, ask), place, there, (making, properties)).await,
-                Err(failure) if failure.code == Code::ResourceNotFound => {}
-                Err(failure) => return Err(read_only(place, failure).await),
+        match done {
+            Ok(()) => Ok(Made::Beside { file, at, noted, replaces }),
+            Err(failure) => {
+                undo_noted(file, noted).await;
+                Err(failure)
             }
         }
-        Err(Failure::new(Code::SharingViolation, "Others make and delete the file at the same time; try again."))
     }
 
     /// Gives it all that it is to have. One that could not be given that goes again, and what was there stays.
     pub(super) async fn finish(
         self,
-        place: &Place,
+        (place, may_overwrite): (&Place, bool),
         kept: Kept,
         properties: &SmbProperties,
         work: impl AsyncFnOnce(&File) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        match self {
+        let (file, at, noted, replaces) = match self {
+            Made::Beside { file, at, noted, replaces } => (file, at, noted, replaces),
             Made::Leased(file) => {
                 // What may be refused comes before the old data go.
                 kept.replace(place, Written::InTime).await?;
                 file.set_length(0).await?;
                 work(&file).await?;
-                properties.set_at(place, false).await
+                return properties.set_at(place, false).await;
             }
-            Made::New(file) => {
-                let made = async {
-                    work(&file).await?;
-                    if kept != Kept::default() {
-                        kept.replace(place, Written::InTime).await?;
-                    }
-                    properties.set_basic(&file).await
-                };
-                let done = made.await;
-                end(file, done).await
+        };
+        let whole = async {
+            if kept != Kept::default() {
+                kept.replace(&at, if replaces { Written::Now } else { Written::InTime }).await?;
             }
-            Made::Anew { file, beside, noted } => {
-                let made = async {
-                    work(&file).await?;
-                    properties.deletable().set_basic(&file).await?;
-                    // The disk has what takes the place before it does: a power cut leaves the one or the other.
-                    match kept == Kept::default() {
-                        true => file.flush().await?,
-                        false => kept.replace(&beside, Written::Now).await?,
-                    }
-                    file.rename(&place.path, true).await.map_err(in_use)
-                };
-                if let Err(refused) = made.await {
-                    undo_noted(file, noted).await;
-                    return Err(refused);
+            // It goes with its session, or with the server, where either ends in the middle.
+            file.delete_on_close().await?;
+            work(&file).await?;
+            properties.deletable().set_basic(&file).await?;
+            if replaces {
+                // The disk has what takes the place before it does: a power cut leaves the one or the other.
+                file.flush().await?;
+            }
+            Ok(file.keep().await?)
+        };
+        let placed = match whole.await {
+            Ok(()) => take_place(&file, place, replaces || may_overwrite).await,
+            refused => refused,
+        };
+        if let Err(refused) = placed {
+            match where_is(&file, place).await {
+                Is::Elsewhere => undo_noted(file, noted).await,
+                // What is there is whole, whatever was answered.
+                Is::There => closed(file, noted).await,
+                Is::Unknown => {
+                    noted.into_iter().for_each(Noted::left);
+                    let _ = file.close().await;
                 }
-                if let Some(noted) = noted {
-                    noted.end().await;
-                }
-                // What it was renamed for has changed its time of change, and its attributes.
-                let done = properties.set_basic(&file).await;
-                file.close().await?;
-                done
             }
+            return Err(refused);
         }
+        // What it was renamed for has changed its time of change, and its attributes.
+        let done = properties.set_basic(&file).await;
+        closed(file, noted).await;
+        done
     }
 }
 
-/// Makes a file that is to take the place of another one, beside it. Where no permission is asked for it has that of the other one.
-async fn anew(
-    (service, ask): (&Service, &Ask),
-    place: &Place,
-    there: Opened,
-    (making, properties): (OpenOptions, &SmbProperties),
-) -> Result<Made, Failure> {
+/// Looks at what has the name, which may be nothing. Gives whether there is something, and the permission that a file in its place has of it where none is
+/// asked for.
+async fn there(place: &Place, properties: &SmbProperties) -> Result<(bool, Option<SecurityDescriptor>), Failure> {
+    let reading = if properties.has_permission() { Security::Nothing } else { Security::Read };
+    let there = OpenOptions { security: reading, ..of_file(Access::Write) };
+    let file = match soon(|| place.open(there)).await {
+        Ok(file) => file,
+        Err(failure) if failure.code == Code::ResourceNotFound => return Ok((false, None)),
+        Err(failure) => return Err(read_only(place, failure).await),
+    };
     let permission = match properties.has_permission() {
         true => Ok(None),
-        false => there.descriptor(TOLD).await.map(Some),
+        false => file.descriptor(TOLD).await.map(Some),
     };
-    there.close().await?;
-    let permission = permission?;
-    let making = OpenOptions { security: Security::Change, ..making };
-    let beside = place.beside()?;
-    let noted = service.unfinished.note(ask.by.account(), &beside).await;
-    let file = match (beside.open(making).await, noted.as_ref()) {
-        (Ok(file), Some(noted)) => {
-            noted.made(&file).await;
-            file
-        }
-        (Ok(file), None) => file,
-        (Err(failure), _) => {
-            // What comes late may have been made.
-            if let Some(noted) = noted.filter(|_| failure.code != Code::ClientCacheFlushDelay) {
-                noted.end().await;
-            }
-            return Err(failure);
-        }
+    file.close().await?;
+    Ok((true, permission?))
+}
+
+/// Makes a file of another name in the same directory. Nobody else has it open.
+async fn beside(
+    service: &Service,
+    ask: &Ask,
+    place: &Place,
+    has_permission: bool,
+) -> Result<(Opened, Place, Option<Noted>), Failure> {
+    let at = place.beside()?;
+    let security = if has_permission { Security::Change } else { Security::Nothing };
+    let making = OpenOptions {
+        disposition: Disposition::Create,
+        sharing: Sharing::Nothing,
+        security,
+        ..of_file(Access::WriteAndDelete)
     };
-    let done = match &permission {
-        Some(permission) => permission::set(&file, permission).await,
-        None => properties.set_permission(&file).await,
-    };
-    match done {
-        Ok(()) => Ok(Made::Anew { file, beside, noted }),
+    let noted = service.unfinished.note(ask.by.account(), &at).await;
+    match at.open(making).await {
+        Ok(file) => Ok((file, at, noted)),
         Err(failure) => {
-            undo_noted(file, noted).await;
+            // What comes late may have been made, and so may what was never answered.
+            let may_be_there = failure.code == Code::ClientCacheFlushDelay || failure.lost != Lost::Nothing;
+            noted.into_iter().for_each(if may_be_there { Noted::left } else { Noted::end });
             Err(failure)
         }
     }
 }
 
-/// Gives a new file the permission that is asked for.
-async fn permitted(file: Opened, properties: &SmbProperties) -> Result<Opened, Failure> {
-    match properties.set_permission(&file).await {
-        Ok(()) => Ok(file),
-        Err(failure) => {
-            undo(file).await;
-            Err(failure)
+/// Gives a file the name of what it takes the place of.
+async fn take_place(file: &File, place: &Place, replaces: bool) -> Result<(), Failure> {
+    soon(move || async move { file.rename(&place.path, replaces).await.map_err(in_use) }).await
+}
+
+/// Does something, and does it again for a while where somebody has the file open: mostly that is over in a moment.
+pub(super) async fn soon<T, F: Future<Output = Result<T, Failure>>>(work: impl Fn() -> F) -> Result<T, Failure> {
+    let until = Instant::now() + IN_USE_FOR;
+    loop {
+        match work().await {
+            Err(failure) if failure.code == Code::SharingViolation && Instant::now() < until => {}
+            done => return done,
         }
+        sleep(AGAIN_AFTER).await;
     }
+}
+
+/// Where a file is whose renaming was refused: an error may tell of what was done.
+enum Is {
+    There,
+    Elsewhere,
+    Unknown,
+}
+
+async fn where_is(file: &File, place: &Place) -> Is {
+    match place.tree.facts_and_id(&place.path).await {
+        Ok((_, Some(id))) if file.id() == Some(id) => Is::There,
+        Ok((_, Some(_))) => Is::Elsewhere,
+        Ok((_, None)) => Is::Unknown,
+        Err(error) => match error.status() {
+            Some(Status::OBJECT_NAME_NOT_FOUND) => Is::Elsewhere,
+            _ => Is::Unknown,
+        },
+    }
+}
+
+/// Closes a file that has its place.
+async fn closed(file: Opened, noted: Option<Noted>) {
+    if let Some(noted) = noted {
+        noted.end();
+    }
+    let _ = file.close().await;
 }
 
 /// A file is replaced where nobody has it open.
-fn in_use(error: client::Error) -> Failure {
+pub(super) fn in_use(error: client::Error) -> Failure {
     let failure = Failure::from(error);
     match failure.code {
         Code::AuthorizationFailure => {
@@ -209,11 +240,8 @@ async fn undo(file: Opened) -> bool {
     undone.is_ok()
 }
 
-/// The same of one that may be recorded: it stays so where it is left.
+/// The same of one that may be recorded.
 async fn undo_noted(file: Opened, noted: Option<Noted>) {
-    if undo(file).await
-        && let Some(noted) = noted
-    {
-        noted.end().await;
-    }
+    let is_gone = undo(file).await;
+    noted.into_iter().for_each(if is_gone { Noted::end } else { Noted::left });
 }

@@ -9,6 +9,8 @@ use super::described::changed;
 use super::file::read_only;
 use super::freed::Freed;
 use super::kept::{Content, Kept};
+use super::kept_stream;
+use super::made::{in_use, soon};
 use super::opening::{Place, closing, of_file};
 use super::smb_properties::SmbProperties;
 use super::{Ask, Operation, Service, lease};
@@ -40,15 +42,23 @@ pub(super) async fn rename(service: &Service, ask: &Ask) -> Result<Answer, Failu
         true => None,
         false => lease::by_header(service, (ask, &from.origin), "x-ms-source-lease-id", &source).await?,
     };
-    let freed = match replaces {
-        true => free(service, ask, &to).await?,
-        false => None,
+    let work = async |file: &File| {
+        let freed = match replaces {
+            true => free(service, ask, &to).await?,
+            false => None,
+        };
+        let renamed = renamed(file, &source, (&to, replaces), &given).await;
+        if renamed.is_err()
+            && let Some(freed) = freed
+        {
+            freed.undo(&to).await;
+        }
+        renamed
     };
     let done = match leased {
-        Some(file) => renamed(&file, &source, (&to, replaces), &given).await,
+        Some(file) => work(&file).await,
         None => {
             let options = OpenOptions { directory: Some(is_directory), link_itself: true, ..of_file(Access::Delete) };
-            let work = async |file: &File| renamed(file, &source, (&to, replaces), &given).await;
             match source.open(options).await {
                 Ok(file) => closing(file, work).await.map(drop),
                 Err(failure) => Err(failure),
@@ -56,12 +66,8 @@ pub(super) async fn rename(service: &Service, ask: &Ask) -> Result<Answer, Failu
         }
     };
     if let Err(failure) = done {
-        if let Some(freed) = freed {
-            freed.undo(&to).await;
-        }
         let failure = read_only(&source, failure).await;
-        // The account may do everything: what it may not is because of what others have open.
-        let is_in_use = is_directory && failure.code == Code::AuthorizationFailure && !service.record(ask)?.read_only;
+        let is_in_use = is_directory && failure.code == Code::SharingViolation;
         let in_use = || Failure::new(Code::FileOpenBySmbClient, "An SMB client has something open in the directory.");
         return Err(if is_in_use { in_use() } else { failure });
     }
@@ -69,24 +75,25 @@ pub(super) async fn rename(service: &Service, ask: &Ask) -> Result<Answer, Failu
     changed(service, ask, StatusCode::OK, is_directory).await
 }
 
-/// Renames what is open, and gives it what the request says by then: where that cannot be written nothing is renamed, and where nothing is renamed it has again
-/// what it had.
+/// Renames what is open, and gives it what the request says. The room for that is taken by then: where there is none nothing is renamed.
 async fn renamed(file: &File, source: &Place, (to, replaces): (&Place, bool), given: &Given) -> Result<(), Failure> {
+    let is_read_only = file.facts().attributes.contains(FileAttributes::READONLY);
+    let rename = move || async move {
+        // The account may do everything: what it may not is because of what others have open, or of the file.
+        let refused = if is_read_only { Failure::from } else { in_use };
+        file.rename(&to.path, replaces).await.map_err(refused)
+    };
     if given.is_nothing() {
-        return Ok(file.rename(&to.path, replaces).await?);
+        return soon(rename).await;
     }
-    let before = Kept::of(source).await?;
-    Kept::change(source, |kept| given.give(kept)).await?;
-    let renamed = file.rename(&to.path, replaces).await;
-    if renamed.is_err()
-        && let Err(failure) = Kept::change(source, |kept| *kept = before).await
-    {
-        tracing::debug!(
-            message = failure.message,
-            "a file that is not renamed has the metadata that it would have had"
-        );
+    kept_stream::reserve(source, |kept| given.give(kept)).await?;
+    match soon(rename).await {
+        Ok(()) => Kept::change(to, |kept| given.give(kept)).await,
+        Err(refused) => {
+            kept_stream::give_back(source).await;
+            Err(refused)
+        }
     }
-    Ok(renamed?)
 }
 
 /// What a request gives beside the name; what it leaves out stays.
