@@ -2,6 +2,7 @@
 
 mod answers;
 mod body;
+mod caller;
 mod ending;
 #[cfg(test)]
 mod fairness_tests;
@@ -61,6 +62,7 @@ use crate::turns::Taker;
 
 use self::body::Bodies;
 pub(crate) use self::body::Held;
+pub(crate) use self::caller::Caller;
 use self::ending::Ending;
 pub(crate) use self::ending::Stays;
 use self::heads::Heads;
@@ -312,7 +314,8 @@ impl Front {
             let origin = format!("{}://{host}", connected.scheme());
             // Its bodies are read there, and whoever sends one slowly keeps nobody out.
             stay.does(Doing::Sending);
-            let answer = self.management.answer(request, connected.peer, &id, &origin).await;
+            let caller = Caller::of(connected.peer, stay);
+            let answer = self.management.answer(request, &caller, &id, &origin).await;
             let charged = self.charged(answer, &Taker::of("", connected.peer.ip()), stay).await;
             return charged.unwrap_or_else(|failure| self.management.refused(failure, &id, &origin));
         }
@@ -384,6 +387,7 @@ impl Front {
         };
         // Nothing is read of the body for who has proved nothing, or may not do it. What is done is proved again, once all is there.
         let Proof { by, operation, .. } = asked.prove(&self.service.catalog)?;
+        stay.proves();
         asked.held.head = self.heads.hold(asked.line.taker(), &asked.parts)?;
         let gets_on = || stay.does(Doing::Sending);
         gets_on();

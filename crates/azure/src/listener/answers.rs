@@ -101,6 +101,7 @@ mod tests {
         let (told, tells) = tokio::sync::oneshot::channel();
         places.enter(place, |stay| {
             tokio::spawn(async move {
+                stay.proves();
                 stay.does(Doing::Waiting);
                 let answer = asks.charge(Bytes::from(vec![0; length]), &taker, &stay).await;
                 // What is handed over whole is taken, as far as its connection knows.

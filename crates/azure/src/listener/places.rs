@@ -1,4 +1,5 @@
-//! Who is connected. There are so many places; where none is free, who says nothing, or does not take its answer, gives its place to who comes.
+//! Who is connected. There are so many places; where none is free, a stranger who has proved nothing, or else who says nothing, or does not take its
+//! answer, gives its place to who comes.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -156,10 +157,19 @@ mod tests {
     use super::super::stays::{LOOK_EVERY, SILENT_AT_LEAST, STUCK_AT_LEAST};
     use super::*;
 
-    /// Somebody who does this and stays; told of by the place that is given back.
+    /// Somebody who has proved who it is, does this and stays.
     async fn enter(places: &Places, doing: Doing) {
+        enter_as(places, doing, Stay::proves).await;
+    }
+
+    async fn enter_stranger(places: &Places, doing: Doing) {
+        enter_as(places, doing, |_| ()).await;
+    }
+
+    async fn enter_as(places: &Places, doing: Doing, proves: impl Fn(&Stay)) {
         let place = places.take().await.unwrap();
         places.enter(place, |stay| {
+            proves(&stay);
             stay.does(doing);
             tokio::spawn(async move {
                 let _stay = stay;
@@ -180,6 +190,66 @@ mod tests {
         assert_eq!(places.those(), [Doing::Waiting; 3], "who takes no answer goes last");
     }
 
+    /// Has all have come, and said or moved nothing, since so long.
+    fn since(places: &Places, ago: Duration) {
+        let at = Instant::now().checked_sub(ago).unwrap();
+        places.stays.change(|one| (one.came, one.since) = (at, at));
+    }
+
+    fn strangers(places: &Places) -> usize {
+        places.stays.those(|one| one.is_stranger).len()
+    }
+
+    #[tokio::test]
+    async fn strangers_give_their_places_before_anybody_who_has_proved_who_it_is() {
+        let places = Places::new(5);
+        for doing in [Doing::Silent, Doing::Sending, Doing::Taking] {
+            enter(&places, doing).await;
+        }
+        since(&places, 2 * STUCK_AT_LEAST);
+        enter_stranger(&places, Doing::Silent).await;
+        enter_stranger(&places, Doing::Sending).await;
+        let all = [Doing::Silent, Doing::Sending, Doing::Taking, Doing::Waiting, Doing::Waiting];
+        tokio::time::sleep(SILENT_AT_LEAST).await;
+        for _ in 0..2 {
+            enter(&places, Doing::Waiting).await;
+        }
+        assert_eq!(places.those(), all);
+        enter(&places, Doing::Waiting).await;
+        assert_eq!(places.those(), [all[1], all[2], all[3], all[4], Doing::Waiting], "who is silent goes next");
+    }
+
+    #[tokio::test]
+    async fn strangers_who_come_all_the_time_send_nobody_away_who_has_proved_who_it_is() {
+        let places = Places::new(4);
+        for doing in [Doing::Silent, Doing::Sending] {
+            enter(&places, doing).await;
+        }
+        since(&places, 2 * STUCK_AT_LEAST);
+        for _ in 0..8 {
+            enter_stranger(&places, Doing::Silent).await;
+        }
+        assert_eq!((places.those()[..2].to_vec(), strangers(&places)), (vec![Doing::Silent, Doing::Sending], 2));
+    }
+
+    #[tokio::test]
+    async fn strangers_who_ask_all_the_time_keep_nobody_out() {
+        let places = Places::new(2);
+        for _ in 0..2 {
+            enter_stranger(&places, Doing::Silent).await;
+        }
+        let stays = Arc::clone(&places.stays);
+        let asking = tokio::spawn(async move {
+            loop {
+                stays.change(|one| one.since = Instant::now());
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        });
+        timeout(10 * STUCK_AT_LEAST, enter(&places, Doing::Waiting)).await.unwrap();
+        assert_eq!(strangers(&places), 1);
+        asking.abort();
+    }
+
     fn taker(account: &str, last: u8) -> Taker {
         Taker::of(account, [192, 0, 2, last].into())
     }
@@ -194,6 +264,7 @@ mod tests {
         let (told, tells) = tokio::sync::oneshot::channel();
         places.enter(place, |stay| {
             tokio::spawn(async move {
+                stay.proves();
                 let turn = asks.turn_now(&taker, &stay);
                 stay.does(if turn.is_some() { Doing::Taking } else { Doing::Waiting });
                 let _ = told.send(turn.is_some());
@@ -293,6 +364,7 @@ mod tests {
         let (told, tells) = tokio::sync::oneshot::channel();
         places.enter(place, |stay| {
             tokio::spawn(async move {
+                stay.proves();
                 stay.does(Doing::Queued);
                 let _ = told.send(());
                 let turn = asks.run(&taker, &stay).await;
@@ -334,6 +406,7 @@ mod tests {
         let places = Places::new(1);
         let place = places.take().await.unwrap();
         places.enter(place, |stay| {
+            stay.proves();
             tokio::spawn(async move {
                 loop {
                     stay.does(Doing::Sending);

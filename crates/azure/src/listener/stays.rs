@@ -14,7 +14,8 @@ use crate::turns::{self, Taker};
 
 /// How long somebody may have said nothing before its place is another's: enough for a head that is on its way.
 pub(super) const SILENT_AT_LEAST: Duration = Duration::from_millis(250);
-/// The same for who sends a body, or takes an answer, and has not moved a byte for so long.
+/// The same for who has proved who it is and sends a body, or takes an answer, and has not moved a byte for so long; and for a stranger, who has not proved
+/// it, since it came.
 pub(super) const STUCK_AT_LEAST: Duration = Duration::from_secs(1);
 /// How long somebody may take for an answer while others wait for its room, however it gets on.
 const TAKEN_WITHIN: Duration = Duration::from_secs(60);
@@ -41,6 +42,9 @@ pub(super) struct Staying {
     task: Option<AbortHandle>,
     pub(super) doing: Doing,
     pub(super) since: Instant,
+    pub(super) came: Instant,
+    /// Nobody has proved anything on it.
+    pub(super) is_stranger: bool,
     /// Room for an answer.
     pub(super) holds: Option<Holding>,
     /// Its turn to be sent a file.
@@ -67,6 +71,21 @@ fn is_slow(had: Duration, taken: u64, rates: &[(Duration, u64)]) -> bool {
 }
 
 impl Staying {
+    fn begins() -> Self {
+        let now = Instant::now();
+        Staying { task: None, doing: Doing::Silent, since: now, came: now, is_stranger: true, holds: None, turn: None }
+    }
+
+    /// Since when a stranger has said or moved nothing.
+    fn stranger_since(&self) -> Option<Instant> {
+        self.silent_since().or_else(|| self.still_since()).filter(|_| self.is_stranger)
+    }
+
+    /// Since when somebody has been here and still is a stranger, whatever it says.
+    fn stranger_came(&self) -> Option<Instant> {
+        self.is_stranger.then_some(self.came)
+    }
+
     /// Since when it has said nothing, where there is nothing for it to take.
     fn silent_since(&self) -> Option<Instant> {
         (self.doing == Doing::Silent && self.holds.is_none()).then_some(self.since)
@@ -135,8 +154,7 @@ impl Stays {
             let mut inside = self.0.lock();
             inside.next += 1;
             let number = inside.next;
-            let begins = Staying { task: None, doing: Doing::Silent, since: Instant::now(), holds: None, turn: None };
-            inside.stays.insert(number, begins);
+            inside.stays.insert(number, Staying::begins());
             number
         };
         let task = attend(self.stay(number, place)).abort_handle();
@@ -162,8 +180,9 @@ impl Stays {
         self.0.lock().stays.values().filter(|one| is_it(one)).map(|one| one.doing).collect()
     }
 
-    /// Of those who do such things, disconnects who has been silent longest, or else who has been stuck longest, or else who has taken too little for
-    /// longest.
+    /// Of those who do such things, disconnects the stranger who has been silent or stuck longest, or else who has been a stranger longest. Where half of
+    /// all are such strangers nobody else goes for one who comes: one of them may be sent away soon. Else that is who has been silent longest, or else who has
+    /// been stuck longest, or else who has taken too little for longest.
     pub(super) fn send_one_away(
         &self,
         is_it: impl Fn(&Staying) -> bool,
@@ -175,9 +194,15 @@ impl Stays {
             let (since, number) = those.filter_map(|(number, one)| Some((since(one)?, *number))).min()?;
             (since.elapsed() >= at_least).then_some(number)
         };
-        let number = longest(&Staying::silent_since, SILENT_AT_LEAST)
-            .or_else(|| longest(&Staying::still_since, STUCK_AT_LEAST))
-            .or_else(|| longest(&too_little, Duration::ZERO));
+        let strangers = inside.stays.values().filter(|one| one.is_stranger && is_it(one)).count();
+        let others = || {
+            longest(&Staying::silent_since, SILENT_AT_LEAST)
+                .or_else(|| longest(&Staying::still_since, STUCK_AT_LEAST))
+                .or_else(|| longest(&too_little, Duration::ZERO))
+        };
+        let number = longest(&Staying::stranger_since, SILENT_AT_LEAST)
+            .or_else(|| longest(&Staying::stranger_came, STUCK_AT_LEAST))
+            .or_else(|| if strangers * 2 < inside.stays.len() { others() } else { None });
         let staying = number.and_then(|number| inside.stays.remove(&number));
         drop(inside);
         staying.and_then(|staying| staying.task).iter().for_each(AbortHandle::abort);
@@ -197,6 +222,13 @@ impl Stay {
     pub(super) fn does(&self, doing: Doing) {
         if let Some(staying) = self.stays.0.lock().stays.get_mut(&self.number) {
             (staying.doing, staying.since) = (doing, Instant::now());
+        }
+    }
+
+    /// It has proved who it is: from now on strangers go before it.
+    pub(super) fn proves(&self) {
+        if let Some(staying) = self.stays.0.lock().stays.get_mut(&self.number) {
+            staying.is_stranger = false;
         }
     }
 

@@ -15,7 +15,6 @@ mod sign_in;
 mod signatures;
 mod subscriptions;
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -34,6 +33,7 @@ pub(crate) use self::call::Call;
 use self::call::{Needs, STORAGE, SUBSCRIPTION, check_version};
 use self::failure::Failure;
 use crate::answer::{Answer, empty};
+use crate::listener::Caller;
 use crate::query::Query;
 use crate::tokens::{self, Audience, TENANT};
 
@@ -102,11 +102,11 @@ impl Management {
         Management { catalog, operations, archive, group, metrics_turn: Mutex::default() }
     }
 
-    /// Answers a request that comes `from` there. `id` names it, and `origin` is this server's own address as the client named it.
-    pub(crate) async fn answer(&self, request: Request<Incoming>, from: SocketAddr, id: &str, origin: &str) -> Answer {
+    /// Answers a request. `id` names it, and `origin` is this server's own address as the client named it.
+    pub(crate) async fn answer(&self, request: Request<Incoming>, caller: &Caller, id: &str, origin: &str) -> Answer {
         let client_id = request.headers().get("x-ms-client-request-id").cloned();
         let client_id = client_id.as_ref().and_then(|id| HeaderValue::to_str(id).ok());
-        let answer = self.carried_out(request, from, origin).await;
+        let answer = self.carried_out(request, caller, origin).await;
         let mut answer = answer.unwrap_or_else(|failure| failure.answer(origin));
         answer::finish(&mut answer, id, client_id);
         answer
@@ -119,7 +119,7 @@ impl Management {
         answer
     }
 
-    async fn carried_out(&self, request: Request<Incoming>, from: SocketAddr, origin: &str) -> Result<Answer, Failure> {
+    async fn carried_out(&self, request: Request<Incoming>, caller: &Caller, origin: &str) -> Result<Answer, Failure> {
         let (parts, body) = request.into_parts();
         let query = Query::parse(parts.uri.query().unwrap_or_default())
             .map_err(|failure| Failure::bad("InvalidUri", failure.message))?;
@@ -129,7 +129,9 @@ impl Management {
         let is_for_tokens = matches!(called, Ok(Call::GetOpenIdConfiguration | Call::SignIn));
         let is_tenants = matches!(&called, Err(failure) if failure.code == "invalid_request");
         let needs = if is_tenants { Needs::Nothing } else { needs };
-        self.proved(needs, &parts.headers)?;
+        if self.proved(needs, &parts.headers)?.is_some() {
+            caller.proves();
+        }
         let call = called?;
         if !is_for_tokens {
             check_version(query.get("api-version"))?;
@@ -142,7 +144,7 @@ impl Management {
         // Its body may have come slowly: keys of principals are replaced, and roles taken away, meanwhile.
         let proved = self.proved(needs, &parts.headers)?;
         let is_contributor = proved.as_ref().is_some_and(is_contributor);
-        let by = proved.map(|principal| Requester { who: Who::Principal(principal.name), from });
+        let by = proved.map(|principal| Requester { who: Who::Principal(principal.name), from: caller.peer });
         let ask = Ask { query, snapshot, body, origin: origin.to_owned(), by, is_contributor };
         self.perform(call, ask).await
     }
