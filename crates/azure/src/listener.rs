@@ -314,9 +314,9 @@ impl Front {
             let origin = format!("{}://{host}", connected.scheme());
             // Its bodies are read there, and whoever sends one slowly keeps nobody out.
             stay.does(Doing::Sending);
-            let caller = Caller::of(connected.peer, stay);
+            let caller = Caller::of(connected.peer, &self.places, stay);
             let answer = self.management.answer(request, &caller, &id, &origin).await;
-            let charged = self.charged(answer, &Taker::of("", connected.peer.ip()), stay).await;
+            let charged = self.charged(answer, caller.taker(), stay).await;
             return charged.unwrap_or_else(|failure| self.management.refused(failure, &id, &origin));
         }
         let catalog = &self.service.catalog;

@@ -1,9 +1,11 @@
 //! What one account asks for keeps no other account waiting.
 
+use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::proof_tests::{Kit, PATIENCE, Talk};
+use super::stays::{SILENT_AT_LEAST, STUCK_AT_LEAST};
 use super::*;
 
 /// How soon another account is answered, and what was left ends.
@@ -75,4 +77,24 @@ fn a_long_head_without_room_is_told_to_come_again() {
     assert_eq!(ask(2 << 10), (200, String::new()));
     drop(held);
     assert_eq!(ask(20 << 10), (200, String::new()));
+}
+
+#[test]
+fn a_call_of_the_management_interface_keeps_its_place_while_it_is_worked_at() {
+    let kit = Kit::with(&[("work", None)], Places::new(2));
+    let body = br#"{"properties":{"metadata":{}}}"#;
+    let mut call = kit.manage("PATCH", "ops", body.len());
+    let held = kit.hold_catalog();
+    call.send(body);
+    wait_until(|| kit.front.places.those() == [Doing::Waiting], PATIENCE);
+    // Strangers come for longer than it would stay if it were still.
+    let began = Instant::now();
+    let mut strangers = Vec::new();
+    while began.elapsed() < STUCK_AT_LEAST + 2 * SILENT_AT_LEAST {
+        strangers.push(TcpStream::connect(kit.rest.address()).unwrap());
+        thread::sleep(SILENT_AT_LEAST / 4);
+    }
+    drop(held);
+    assert_eq!(call.answer().0, 200);
+    wait_until(|| kit.front.places.nobody_runs(), PATIENCE);
 }

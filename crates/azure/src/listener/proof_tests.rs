@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use control::{AccountKind, AccountName, Catalog, Control, DataFolder, Key, NewShare, Overrides, ShareLimits};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use secure::hmac_sha256;
 use server::{Config, Server};
@@ -113,6 +113,25 @@ impl Kit {
         Talk(BufReader::new(stream))
     }
 
+    /// A call of the management interface for the share `docs`, by a contributor of this name, without its body.
+    pub(super) fn manage(&self, method: &str, contributor: &str, length: usize) -> Talk {
+        let (name, mut catalog) = (contributor.parse().unwrap(), Catalog::open(&self.folder).unwrap());
+        let of = catalog.create_service_principal(&name, &[Role::Contributor]).unwrap().0;
+        let configuration = self.control.lock().configuration().unwrap();
+        self.server.admin().replace(configuration);
+        let known = self.front.management.catalog.service_principal_and_key(&of.application_id).unwrap();
+        let token = tokens::issue(&known, "https://management.azure.com", "", Timestamp::now());
+        let shares = "Microsoft.Storage/storageAccounts/work/fileServices/default/shares";
+        let of = format!("/subscriptions/{}/resourceGroups/{}/providers", management::SUBSCRIPTION, crate::GROUP);
+        let headers = format!("Authorization: Bearer {token}\r\nContent-Length: {length}\r\n");
+        self.ask(method, &format!("{of}/{shares}/docs?api-version=2023-01-01"), &headers)
+    }
+
+    /// Nothing is changed in the catalog until this is dropped.
+    pub(super) fn hold_catalog(&self) -> MutexGuard<'_, Control> {
+        self.control.lock()
+    }
+
     /// Makes the file, full of this.
     fn make(&self, byte: u8) {
         let query = Kit::signed(&self.keys().key1);
@@ -131,6 +150,10 @@ fn range(length: usize) -> String {
 pub(super) struct Talk(BufReader<TcpStream>);
 
 impl Talk {
+    pub(super) fn send(&mut self, bytes: &[u8]) {
+        self.0.get_mut().write_all(bytes).unwrap();
+    }
+
     fn line(&mut self) -> String {
         let mut line = String::new();
         self.0.read_line(&mut line).unwrap();

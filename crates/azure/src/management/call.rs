@@ -7,7 +7,7 @@ use crate::query::decoded;
 use crate::tokens::TENANT;
 
 /// The subscription that all accounts are in.
-pub(super) const SUBSCRIPTION: &str = "00000000-0000-0000-0000-000000000001";
+pub(crate) const SUBSCRIPTION: &str = "00000000-0000-0000-0000-000000000001";
 /// The provider of accounts.
 pub(super) const STORAGE: &str = "Microsoft.Storage";
 /// What the tenant is called at an authority of AD FS, as at Azure Stack Hub. Microsoft's library

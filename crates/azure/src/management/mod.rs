@@ -30,9 +30,11 @@ use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 pub(crate) use self::call::Call;
-use self::call::{Needs, STORAGE, SUBSCRIPTION, check_version};
+pub(crate) use self::call::SUBSCRIPTION;
+use self::call::{Needs, STORAGE, check_version};
 use self::failure::Failure;
 use crate::answer::{Answer, empty};
+use crate::failure::Code;
 use crate::listener::Caller;
 use crate::query::Query;
 use crate::tokens::{self, Audience, TENANT};
@@ -138,10 +140,18 @@ impl Management {
         }
         let snapshot = if call.is_of_share() { share_snapshots::named(&call, &parts.headers, &query)? } else { None };
         let body = read(body).await?;
+        // Who needs nothing is answered at once.
+        let _turn = match needs {
+            Needs::Nothing => {
+                caller.waits();
+                None
+            }
+            Needs::Principal | Needs::Contributor => Some(caller.turn().await.ok_or_else(busy)?),
+        };
         if call == Call::SignIn {
             return Ok(sign_in::answer(&self.catalog, &body, origin));
         }
-        // Its body may have come slowly: keys of principals are replaced, and roles taken away, meanwhile.
+        // Its body, or its turn, may have come slowly: keys of principals are replaced, and roles taken away, meanwhile.
         let proved = self.proved(needs, &parts.headers)?;
         let is_contributor = proved.as_ref().is_some_and(is_contributor);
         let by = proved.map(|principal| Requester { who: Who::Principal(principal.name), from: caller.peer });
@@ -290,6 +300,11 @@ fn not_allowed(principal: &str) -> Failure {
         Role::Contributor.azure_name()
     );
     Failure::new(StatusCode::FORBIDDEN, "AuthorizationFailed", message)
+}
+
+fn busy() -> Failure {
+    let message = "The server works for as many calls as it may for who calls from there; try again.";
+    Failure::of_data_plane(crate::failure::Failure::new(Code::ServerBusy, message))
 }
 
 async fn read(body: Incoming) -> Result<Bytes, Failure> {
