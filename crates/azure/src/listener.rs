@@ -28,6 +28,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use control::{CorsRule, Keys, KnownCatalog, Operations, Role, StoredPolicy};
+use futures_util::FutureExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::header::HOST;
 use hyper::server::conn::http1;
@@ -120,7 +121,8 @@ impl Listening {
     }
 }
 
-/// The running interface. It ends when this is dropped: nobody is taken any more, and what is asked is answered for [`ENDS_WITHIN`].
+/// The running interface. It ends when this is dropped: nobody is taken any more, and what somebody has asked who has proved who it is, is answered for
+/// [`ENDS_WITHIN`].
 pub struct Rest {
     address: SocketAddr,
     runtime: Option<Runtime>,
@@ -251,8 +253,9 @@ async fn talk<S: AsyncRead + Outlet>(
     let parts = Arc::<Parts>::default();
     let leaving = Arc::<Leaving>::default();
     let watched = Watched::of(stream, Arc::clone(&stay), Arc::clone(&parts), Arc::clone(&leaving));
+    let asks = Arc::clone(&stay);
     let answers = service_fn(move |request: Request<Incoming>| {
-        let (front, stay, parts) = (Arc::clone(&front), Arc::clone(&stay), Arc::clone(&parts));
+        let (front, stay, parts) = (Arc::clone(&front), Arc::clone(&asks), Arc::clone(&parts));
         let leaving = Arc::clone(&leaving);
         async move {
             leaving.sent().await;
@@ -275,9 +278,11 @@ async fn talk<S: AsyncRead + Outlet>(
     let mut connection = pin!(connection);
     // What went wrong is the other side's to know: it has an answer, or has gone.
     if stays.until_end(connection.as_mut()).await.is_none() {
-        // What was asked is answered, and nothing more is read.
+        // What was asked is answered, and nothing more is read. Of strangers, and of who has not asked to the end of a head, nothing is waited for.
         connection.as_mut().graceful_shutdown();
-        let _ = connection.await;
+        if connection.as_mut().now_or_never().is_none() && stay.is_owed_an_answer() {
+            let _ = connection.await;
+        }
     }
 }
 

@@ -1,4 +1,5 @@
-//! The end of the interface: nobody comes any more, and who has asked something stays until that is answered.
+//! The end of the interface: nobody comes any more, strangers and who has asked nothing go at once, and who has asked something stays until that is
+//! answered.
 
 use std::pin::pin;
 use std::sync::mpsc::sync_channel;

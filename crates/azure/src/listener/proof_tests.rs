@@ -127,6 +127,13 @@ impl Kit {
         self.ask(method, &format!("{of}/{shares}/docs?api-version=2023-01-01"), &headers)
     }
 
+    /// Ends the interface; tells how long that took.
+    pub(super) fn end(self) -> Duration {
+        let began = Instant::now();
+        drop(self.rest);
+        began.elapsed()
+    }
+
     /// Nothing is changed in the catalog until this is dropped.
     pub(super) fn hold_catalog(&self) -> MutexGuard<'_, Control> {
         self.control.lock()
@@ -195,6 +202,34 @@ fn what_is_whole_after_its_key_was_replaced_is_not_done() {
     assert_eq!((status, &*code), (403, "AuthenticationFailed"));
     let (status, _, body) = kit.send("GET", &Kit::signed(&kit.keys().key2), "").answer();
     assert!(status == 200 && body == [b'a'; LENGTH], "{status}");
+}
+
+#[test]
+fn strangers_and_half_heads_keep_nobody_from_ending() {
+    let kit = Kit::new();
+    kit.make(b'a');
+    let query = Kit::signed(&kit.keys().key1);
+    let tenant = format!("/{}/oauth2/v2.0/token", tokens::TENANT);
+    let mut stranger = kit.ask("POST", &tenant, "Content-Length: 100\r\n");
+    stranger.send(b"abc");
+    let mut half = TcpStream::connect(kit.rest.address()).unwrap();
+    half.write_all(b"GET /work/docs/file HTTP/1.1\r\n").unwrap();
+    let mut put = kit.send("PUT", &format!("comp=range&{query}"), &range(8));
+    put.send(b"new");
+    let began = Instant::now();
+    while kit.front.places.those().iter().filter(|doing| **doing == Doing::Sending).count() < 2 {
+        assert!(began.elapsed() < PATIENCE);
+        thread::yield_now();
+    }
+    let sending = thread::spawn(move || {
+        // The end has begun by then.
+        assert_eq!(half.read(&mut [0]).unwrap(), 0);
+        put.send(b"-new-");
+        put.answer().0
+    });
+    let took = kit.end();
+    assert_eq!(sending.join().unwrap(), 201, "who has proved who it is, is answered");
+    assert!(took < ENDS_WITHIN / 2, "{took:?}");
 }
 
 #[test]

@@ -232,6 +232,12 @@ impl Stay {
         }
     }
 
+    /// Whether it has asked for something that is not answered yet, and is no stranger.
+    pub(super) fn is_owed_an_answer(&self) -> bool {
+        let inside = self.stays.0.lock();
+        inside.stays.get(&self.number).is_some_and(|one| !one.is_stranger && one.silent_since().is_none())
+    }
+
     /// It has a turn, or no longer.
     fn has_turn(&self, taker: Option<&Taker>) {
         if let Some(staying) = self.stays.0.lock().stays.get_mut(&self.number) {
