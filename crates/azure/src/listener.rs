@@ -397,7 +397,7 @@ impl Front {
         let gets_on = || stay.does(Doing::Sending);
         gets_on();
         let head = (&asked.parts.method, &asked.parts.headers, operation.body_max());
-        let share = Taker::of_share(by.account(), asked.target.share.as_deref().unwrap_or_default());
+        let share = self.part_of(by.account(), asked.target.share.as_deref());
         (asked.body, asked.held.body) = self.bodies.read(&share, head, body, gets_on).await?;
         let busy = "The server works for as many requests of the account as it may; try again.";
         let turn = self.places.run(asked.line.taker(), stay).await;
@@ -412,6 +412,12 @@ impl Front {
             by.overrides().apply(&mut answer);
         }
         Ok(answer)
+    }
+
+    /// Who pays for what is asked of this share. All names that no share of the account has are one part of that: there are as many as one likes.
+    fn part_of(&self, account: &str, share: Option<&str>) -> Taker {
+        let share = share.and_then(|share| self.service.catalog.share_of(account, share));
+        Taker::of_share(account, share.as_ref().map_or("", |share| &share.name))
     }
 
     /// Does it. Whoever leaves in the middle leaves nothing open: what only reads ends there, and what changes something goes on to its end.

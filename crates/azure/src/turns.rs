@@ -145,6 +145,11 @@ impl Turns {
         self.held().0.is_empty()
     }
 
+    /// How many parts of an account have some.
+    pub(crate) fn parts(&self, account: &str) -> usize {
+        self.held().0.get(account).map_or(0, HashMap::len)
+    }
+
     /// How many nobody has.
     pub(crate) fn free(&self) -> usize {
         self.0.lock().free

@@ -22,13 +22,13 @@ const RESTS_BYTES: usize = 32 << 20;
 /// How long a body may take, and a piece of it.
 const WITHIN: Duration = Duration::from_secs(60);
 const PIECE_WITHIN: Duration = Duration::from_secs(10);
-/// How long a piece may wait for room.
+/// How long all its pieces together may wait for room.
 const ROOM_WITHIN: Duration = Duration::from_secs(10);
 
 /// What all bodies may hold.
 #[derive(Clone)]
 pub(super) struct Bodies {
-    arriving: Turns,
+    pub(super) arriving: Turns,
     rests: Turns,
 }
 
@@ -75,7 +75,7 @@ impl Bodies {
         }
         let late = || Failure::new(Code::OperationTimedOut, "The body took too long.");
         let wrong = || Failure::new(Code::InvalidHeaderValue, "The body is not as long as Content-Length says.");
-        let until = Instant::now() + WITHIN;
+        let (until, mut patience) = (Instant::now() + WITHIN, ROOM_WITHIN);
         // Memory that nothing was written to is none yet.
         let (mut read, mut room) = (BytesMut::with_capacity(length), Room::default());
         while let Some(piece) =
@@ -85,7 +85,9 @@ impl Bodies {
             if read.len() + piece.len() > length {
                 return Err(wrong());
             }
-            self.extend(&mut room, taker, (piece.len(), length - read.len())).await?;
+            let began = Instant::now();
+            self.extend(&mut room, taker, (piece.len(), length - read.len()), patience).await?;
+            patience = patience.saturating_sub(began.elapsed());
             read.extend_from_slice(&piece);
             gets_on();
         }
@@ -95,8 +97,14 @@ impl Bodies {
         Ok((read.freeze(), room))
     }
 
-    /// Room for a piece of this length, or for all that is left.
-    async fn extend(&self, room: &mut Room, taker: &Taker, (piece, left): (usize, usize)) -> Result<(), Failure> {
+    /// Room for a piece of this length, or for all that is left, within that time.
+    async fn extend(
+        &self,
+        room: &mut Room,
+        taker: &Taker,
+        (piece, left): (usize, usize),
+        within: Duration,
+    ) -> Result<(), Failure> {
         if room.rest.is_some() || piece == 0 {
             return Ok(());
         }
@@ -105,7 +113,7 @@ impl Bodies {
             return Ok(());
         }
         let found = select(self.arriving.some_soon(taker, piece), self.rests.some_soon(taker, left));
-        match timeout(ROOM_WITHIN, found).await {
+        match timeout(within, found).await {
             Ok(Either::Left((Ok(more), _))) => room.add(more),
             Ok(Either::Right((Ok(rest), _))) => room.rest = Some(rest),
             Ok(Either::Left((Err(_), _)) | Either::Right((Err(_), _))) | Err(_) => {
@@ -259,5 +267,32 @@ mod tests {
             assert!(one.await.unwrap().is_ok());
         }
         assert_eq!((bodies.arriving.free(), bodies.rests.free()), (64, 64));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_waits_for_room_no_longer_for_all_its_pieces_than_for_one() {
+        let bodies = bodies(64, 0);
+        let (mut sender, body) = Channel::<Bytes, Infallible>::new(1);
+        let mut held = Vec::new();
+        while let Some(turn) = bodies.arriving.some_now(&taker("work"), 1) {
+            held.push(turn);
+        }
+        let began = Instant::now();
+        let reading = {
+            let bodies = bodies.clone();
+            tokio::spawn(async move {
+                let read = bodies.read(&taker("work"), (&Method::PUT, &announced("8"), PUT_MAX), body, || ()).await;
+                read.map(drop).map_err(|failure| failure.code)
+            })
+        };
+        for _ in 0..8 {
+            // Its other end has gone once it is answered.
+            let _ = sender.send_data(Bytes::from_static(b"x")).await;
+            tokio::time::sleep(ROOM_WITHIN / 2 + Duration::from_secs(1)).await;
+            held.pop();
+        }
+        assert_eq!(reading.await.unwrap(), Err(Code::ServerBusy));
+        assert!(began.elapsed() < 8 * ROOM_WITHIN);
+        assert_eq!(bodies.arriving.free(), 64 - held.len());
     }
 }

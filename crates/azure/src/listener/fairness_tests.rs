@@ -4,7 +4,7 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::proof_tests::{Kit, PATIENCE, Talk};
+use super::proof_tests::{Kit, PATIENCE, Talk, range};
 use super::stays::{SILENT_AT_LEAST, STUCK_AT_LEAST};
 use super::*;
 
@@ -97,4 +97,19 @@ fn a_call_of_the_management_interface_keeps_its_place_while_it_is_worked_at() {
     drop(held);
     assert_eq!(call.answer().0, 200);
     wait_until(|| kit.front.places.nobody_runs(), PATIENCE);
+}
+
+#[test]
+fn names_that_no_share_has_are_one_part_of_their_account() {
+    let kit = Kit::with(&[("work", None)], Places::new(64));
+    let mut puts = Vec::new();
+    for share in ["docs", "none", "other", "third"] {
+        let query = Kit::signed_for_share("work", share, &kit.keys_of("work").key1);
+        let mut put = kit.ask("PUT", &format!("/work/{share}/file?comp=range&{query}"), &range(8));
+        put.send(b"half");
+        puts.push(put);
+    }
+    let (arriving, all) = (&kit.front.bodies.arriving, Bodies::default().arriving.free());
+    wait_until(|| arriving.free() == all - 4 * 4, PATIENCE);
+    assert_eq!(arriving.parts("work"), 2);
 }

@@ -92,8 +92,13 @@ impl Kit {
 
     /// The same for the share of an account, whose directories it may list, too.
     pub(super) fn signed_for(account: &str, key: &str) -> String {
+        Kit::signed_for_share(account, Kit::share(account), key)
+    }
+
+    /// The same for a share of this name, whether or not there is one.
+    pub(super) fn signed_for_share(account: &str, share: &str, key: &str) -> String {
         let (version, letters, end) = ("2025-05-05", "rcwl", "2099-01-01T00:00:00Z");
-        let of = format!("/file/{account}/{}", Kit::share(account));
+        let of = format!("/file/{account}/{share}");
         let text = [letters, "", end, &of, "", "", "", version, "", "", "", "", ""].join("\n");
         let signature = hmac_sha256(&BASE64_STANDARD.decode(key).unwrap(), text.as_bytes());
         let signature = BASE64_STANDARD.encode(signature);
@@ -150,7 +155,7 @@ impl Kit {
     }
 }
 
-fn range(length: usize) -> String {
+pub(super) fn range(length: usize) -> String {
     format!("x-ms-write: update\r\nx-ms-range: bytes=0-{}\r\nContent-Length: {length}\r\n", length - 1)
 }
 
