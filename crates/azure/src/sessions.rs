@@ -42,19 +42,22 @@ struct SignedIn {
     refused: Option<([u8; 32], Instant)>,
 }
 
-/// A share as it was connected to: another one may have its name later, and whether it wants encryption is told then.
+/// A share as it was connected to: another one may have its name later, whether it wants encryption is told then, and where it was deleted and is there again
+/// it has to be connected to once more.
 #[derive(PartialEq, Eq, Hash)]
 struct Which {
     number: i64,
     name: String,
     is_sealed: bool,
+    changed: i64,
     /// What is connected to is that snapshot of it.
     snapshot: Option<SnapshotTime>,
 }
 
 impl Which {
-    fn of(share: &ShareRecord, snapshot: Option<SnapshotTime>) -> Self {
-        Which { number: share.id, name: share.name.clone(), is_sealed: share.seal_required, snapshot }
+    fn of(catalog: &KnownCatalog, share: &ShareRecord, snapshot: Option<SnapshotTime>) -> Self {
+        let changed = catalog.share_changed(share);
+        Which { number: share.id, name: share.name.clone(), is_sealed: share.seal_required, changed, snapshot }
     }
 }
 
@@ -64,12 +67,28 @@ struct Live {
     since: Instant,
     session: Session,
     trees: HashMap<Which, Tree>,
+    /// Those of shares that have changed, which somebody used then.
+    former: Vec<Tree>,
 }
 
 impl Live {
     /// True of one that is there: a key that was replaced has ended its session, and an operator may have.
     fn is_well(&self, keys: &Keys) -> bool {
         self.key == fingerprint(keys) && !self.session.has_ended()
+    }
+
+    /// Leaves shares and snapshots that are not as they were connected to, once nobody uses them.
+    async fn leave_former(&mut self, catalog: &KnownCatalog) {
+        let shares = catalog.shares();
+        let is_former = |which: &Which| {
+            let share = shares.iter().find(|share| share.id == which.number);
+            share.is_none_or(|share| Which::of(catalog, share, which.snapshot) != *which)
+        };
+        self.former.extend(self.trees.extract_if(|which, _| is_former(which)).map(|(_, tree)| tree));
+        for tree in self.former.extract_if(.., |tree| tree.is_unused()).collect::<Vec<_>>() {
+            // One that is gone was left.
+            let _ = tree.disconnect().await;
+        }
     }
 
     /// Leaves snapshots that nobody uses, where there are many: the server keeps each open as long as somebody is connected to it.
@@ -127,7 +146,7 @@ impl Sessions {
         let of_account = self.of_account(of.account());
         let signed_in = of_account.try_lock().ok()?;
         let live = signed_in.live.as_ref().filter(|live| live.is_well(&keys))?;
-        live.trees.get(&Which::of(share, snapshot)).cloned()
+        live.trees.get(&Which::of(&self.catalog, share, snapshot)).cloned()
     }
 
     async fn tree(
@@ -144,7 +163,7 @@ impl Sessions {
                 signed_in.live.insert(live)
             }
         };
-        let which = Which::of(share, snapshot);
+        let which = Which::of(&self.catalog, share, snapshot);
         if let Some(tree) = known.trees.get(&which) {
             return Ok(tree.clone());
         }
@@ -155,8 +174,7 @@ impl Sessions {
                 known.session.tree(&snapshot_share(&share.name, &at.to_string())).await?
             }
         };
-        let shares = self.catalog.shares();
-        known.trees.retain(|which, _| shares.iter().any(|share| Which::of(share, which.snapshot) == *which));
+        known.leave_former(&self.catalog).await;
         known.trees.insert(which, tree.clone());
         Ok(tree)
     }
@@ -172,7 +190,7 @@ impl Sessions {
             match self.sign_in(account, &keys).await {
                 Ok(session) => {
                     *refused = None;
-                    return Ok(Live { key, since, session, trees: HashMap::new() });
+                    return Ok(Live { key, since, session, trees: HashMap::new(), former: Vec::new() });
                 }
                 Err(error) if error.status() == Some(Status::LOGON_FAILURE) => *refused = Some((key, Instant::now())),
                 Err(error) => return Err(error.into()),
@@ -182,13 +200,6 @@ impl Sessions {
             }
         }
         Err(changing())
-    }
-
-    /// Forgets how a share was reached, and its snapshots: it was deleted, and is there again.
-    pub(crate) async fn leave_all(&self, share: &ShareRecord) {
-        if let Some(known) = self.of_account(&share.account).lock().await.live.as_mut() {
-            known.trees.retain(|which, _| which.number != share.id);
-        }
     }
 
     /// Forgets how a share was reached, or a snapshot of it: it was deleted meanwhile, and is there again.
@@ -251,7 +262,9 @@ mod tests {
     use std::time::Duration;
 
     use client::Tcp;
-    use control::{AccountKind, AccountName, Catalog, Control, DataFolder, Key, NewShare, Overrides, Source};
+    use control::{
+        AccountChanges, AccountKind, AccountName, Catalog, Control, DataFolder, Key, NewShare, Overrides, Source,
+    };
     use server::{Config, Server};
     use tokio::net::TcpListener;
     use tokio::time::timeout;
@@ -279,17 +292,37 @@ mod tests {
         (folder, control)
     }
 
+    /// What is served once every folder has answered.
+    async fn settled(control: &mut Control) -> server::admin::Configuration {
+        let waiting = async {
+            loop {
+                let configuration = control.configuration().unwrap();
+                if control.catalog().problems().is_empty() {
+                    return configuration;
+                }
+                sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(PATIENCE, waiting).await.unwrap()
+    }
+
+    /// A server of these, and sessions on it.
+    fn served(control: &mut Control, known: &KnownCatalog) -> (Server, Sessions) {
+        let config =
+            Config { listen: vec!["127.0.0.1:0".parse().unwrap()], shards: 1, opens: None, metadata_cache_bytes: None };
+        let server = Server::start(&config, control.configuration().unwrap()).unwrap();
+        let address = server.addresses()[0];
+        let inside = Arc::new(crate::inside::Inside(server.connector(address)));
+        (server, Sessions::new(inside, address, known.clone()))
+    }
+
     #[tokio::test]
     async fn a_key_that_is_being_replaced_is_tried_once_more() {
         let place = tempfile::tempdir().unwrap();
         let (folder, mut control) = catalog_of(&["work"], place.path());
         let known = control.catalog();
-        let config =
-            Config { listen: vec!["127.0.0.1:0".parse().unwrap()], shards: 1, opens: None, metadata_cache_bytes: None };
-        let server = Server::start(&config, control.configuration().unwrap()).unwrap();
-        let (admin, address) = (server.admin(), server.addresses()[0]);
-        let inside = Arc::new(crate::inside::Inside(server.connector(address)));
-        let sessions = Sessions::new(inside, address, known.clone());
+        let (server, sessions) = served(&mut control, &known);
+        let admin = server.admin();
         let (proven, share) = share_of("work", &known);
         let before = sessions.share(&proven, &share, None).await.unwrap();
         let mut changes = Catalog::open(&folder).unwrap();
@@ -318,6 +351,47 @@ mod tests {
         assert_eq!(sessions.share(&proven, &share, None).await.unwrap().session_id(), last.session_id(), "it is newer");
         sessions.forget(&proven, Instant::now()).await;
         assert_ne!(sessions.share(&proven, &share, None).await.unwrap().session_id(), last.session_id());
+        server.stop(Duration::ZERO);
+    }
+
+    #[tokio::test]
+    async fn a_share_that_is_there_again_is_connected_to_anew() {
+        let place = tempfile::tempdir().unwrap();
+        let (folder, mut control) = catalog_of(&["work"], place.path());
+        let mut changes = Catalog::open(&folder).unwrap();
+        let (account, name) = ("work".parse::<AccountName>().unwrap(), "kept".parse().unwrap());
+        let keeps = AccountChanges { retention_days: Some(Some(7)), ..AccountChanges::default() };
+        changes.update_account(&account, keeps).unwrap();
+        let source = Source::Folder { path: std::path::PathBuf::new(), quota_gib: None };
+        let new = NewShare::new("kept".parse().unwrap(), source);
+        changes.create_share(&NewShare { account: Some(account), ..new }).unwrap();
+        let known = control.catalog();
+        settled(&mut control).await;
+        let (server, sessions) = served(&mut control, &known);
+        let (proven, share) = (Proven::by_key("work"), known.share_of("work", "kept").unwrap());
+        let before = sessions.share(&proven, &share, None).await.unwrap();
+        let used = before.open("", client::OpenOptions::default()).await.unwrap();
+        assert!(sessions.known_share(&proven, &share, None).is_some());
+        for change in [
+            |catalog: &mut Catalog, name: &_| catalog.delete_share(name).map(drop),
+            |catalog: &mut Catalog, name: &_| catalog.undelete_share(None, name, None, None).map(drop),
+        ] {
+            change(&mut changes, &name).unwrap();
+            server.admin().replace(settled(&mut control).await);
+        }
+        let share = known.share_of("work", "kept").unwrap();
+        assert!(sessions.known_share(&proven, &share, None).is_none());
+        let after = sessions.share(&proven, &share, None).await.unwrap();
+        assert!(after.facts("").await.is_ok() && before.facts("").await.is_err());
+        assert_eq!(after.session_id(), before.session_id(), "leases are of the session");
+        assert!(sessions.known_share(&proven, &share, None).is_some());
+        // What nobody uses any more is left with the next change.
+        let former = async || sessions.of_account("work").lock().await.live.as_ref().unwrap().former.len();
+        assert_eq!(former().await, 1);
+        drop((used, before));
+        let other = known.share_of("work", "of-work").unwrap();
+        sessions.share(&proven, &other, None).await.unwrap();
+        assert_eq!(former().await, 0);
         server.stop(Duration::ZERO);
     }
 

@@ -68,6 +68,13 @@ impl KnownCatalog {
         self.snapshot().and_then(|known| known.azure_shares.get(&share.id).cloned()).unwrap_or_default()
     }
 
+    /// When a share was changed last, in milliseconds since 1970. That it was deleted and is there again is a change, too.
+    pub fn share_changed(&self, share: &ShareRecord) -> i64 {
+        self.snapshot()
+            .and_then(|known| known.azure_shares.get(&share.id).map(|kept| kept.modified))
+            .unwrap_or_default()
+    }
+
     /// How an account's file service is set up.
     pub fn file_service(&self, account: &str) -> FileService {
         self.snapshot().and_then(|known| known.file_services.get(account).cloned()).unwrap_or_default()

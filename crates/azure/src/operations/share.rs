@@ -150,7 +150,6 @@ pub(super) async fn undelete(service: &Service, ask: &Ask) -> Result<Answer, Fai
             operations.undelete_share(By::Requester(&by), &account, &deleted, Some(&version), &share)
         })
         .await?;
-    service.sessions.leave_all(&share).await;
     let mut answer = empty(StatusCode::CREATED);
     set_version(&mut answer, &service.catalog.azure_share(&share));
     set_quota(&mut answer, &share);
