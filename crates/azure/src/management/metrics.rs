@@ -2,11 +2,14 @@
 
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
 use hyper::StatusCode;
 use insight::monitor::{Aggregation, Archive, ArchiveError, Filter, Interval, Metric, Query, Series, azure};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
+use tokio::sync::Mutex;
+use tokio::task::spawn_blocking;
 
 use super::answer::json as answered;
 use super::{Ask, Failure, Management};
@@ -75,15 +78,28 @@ pub(super) async fn list(management: &Management, ask: &Ask, account: &str) -> R
         Shares { names: mine.map(|share| share.name).collect(), is_all: management.catalog.accounts().len() == 1 };
     let (queries, top) = (queries(ask, Timestamp::now())?, top(ask)?);
     let archive = management.archive.clone();
-    // It waits for the archive's disk. One call is answered at a time, for each may take some memory.
-    let _turn = management.metrics_turn.lock().await;
-    let read = tokio::task::spawn_blocking(move || told(&archive, &queries, &shares, top)).await;
+    let read = one_at_a_time(&management.metrics_turn, move || told(&archive, &queries, &shares, top)).await;
     let unread =
         |error: ArchiveError| Failure::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", error.to_string());
-    let told = read.map_err(|_| {
+    let told = read.ok_or_else(|| {
         Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalServerError", "The request failed in the server.")
     })?;
     Ok(answered(StatusCode::OK, &told.map_err(unread)?))
+}
+
+/// Reads on a thread that may wait for the archive's disk. One read goes on at a time, for each may take some memory: also where nobody waits for it any more.
+/// `None` where it failed.
+async fn one_at_a_time<T: Send + 'static>(
+    turn: &Arc<Mutex<()>>,
+    read: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let turn = Arc::clone(turn).lock_owned().await;
+    let reading = spawn_blocking(move || {
+        let read = read();
+        drop(turn);
+        read
+    });
+    reading.await.ok()
 }
 
 fn top(ask: &Ask) -> Result<usize, Failure> {
@@ -215,7 +231,10 @@ fn series(archive: Option<&Archive>, query: &Query, shares: &Shares, top: usize)
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc::channel;
+
     use bytes::Bytes;
+    use futures_util::FutureExt;
 
     use super::*;
 
@@ -224,6 +243,19 @@ mod tests {
         let ask =
             Ask { query, snapshot: None, body: Bytes::new(), origin: String::new(), by: None, is_contributor: true };
         queries(&ask, "2026-11-30T09:00:30Z".parse().unwrap()).map_err(|failure| failure.message)
+    }
+
+    #[tokio::test]
+    async fn a_read_that_nobody_waits_for_any_more_keeps_its_turn_to_its_end() {
+        let (turn, (goes_on, waits)) = (Arc::<Mutex<()>>::default(), channel::<()>());
+        {
+            let left = one_at_a_time(&turn, move || waits.recv());
+            assert!(left.now_or_never().is_none());
+        }
+        let mut next = std::pin::pin!(one_at_a_time(&turn, || 7));
+        assert!(next.as_mut().now_or_never().is_none() && turn.try_lock().is_err());
+        drop(goes_on);
+        assert_eq!(next.await, Some(7));
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod signatures;
 mod subscriptions;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -58,7 +59,7 @@ pub(crate) struct Management {
     pub(crate) archive: PathBuf,
     /// The resource group that all accounts are in.
     pub(crate) group: String,
-    metrics_turn: Mutex<()>,
+    metrics_turn: Arc<Mutex<()>>,
 }
 
 /// A call that somebody has proved to be allowed.
@@ -101,7 +102,7 @@ fn is_uuid(text: &str) -> bool {
 
 impl Management {
     pub(crate) fn new(catalog: KnownCatalog, operations: Operations, archive: PathBuf, group: String) -> Self {
-        Management { catalog, operations, archive, group, metrics_turn: Mutex::default() }
+        Management { catalog, operations, archive, group, metrics_turn: Arc::default() }
     }
 
     /// Answers a request. `id` names it, and `origin` is this server's own address as the client named it.
