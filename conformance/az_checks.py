@@ -133,8 +133,24 @@ def shares():
     expect(az(*share_rm, "show", *of, "--name", "made")["shareQuota"] == 5, "another quota")
     az("storage", "account", "file-service-properties", "update", *of_account(), "--enable-delete-retention", "false")
     az(*share_rm, "delete", *of, "--name", "made", "--yes", parsed=False)
+    provisioned_v1(share_rm)
     refused("enabledProtocols", *share_rm, "create", *of, "--name", "of-nfs", "--enabled-protocols", "NFS", "--quota", "5")
     refused("InvalidResourceName", *share_rm, "create", *of, "--name", "Not_A_Name", "--quota", "5")
+
+
+def provisioned_v1(share_rm):
+    """A premium share takes what az sends of it: all that it was told, with what is to change."""
+    az("storage", "account", "create", "--name", "premium", *IN_GROUP, "--sku", "Premium_LRS", "--kind", "FileStorage")
+    share = ("--storage-account", "premium", *IN_GROUP, "--name", "renders")
+    made = az(*share_rm, "create", *share, "--quota", "1024")
+    expect((made["provisionedIops"], made["provisionedBandwidthMibps"]) == (4024, 203), made)
+    told = az(*share_rm, "update", *share, "--metadata", "name=value")
+    expect((told["metadata"], told["shareQuota"], told["provisionedIops"]) == ({"name": "value"}, 1024, 4024), told)
+    told = az(*share_rm, "update", *share, "--quota", "2048")
+    expect((told["shareQuota"], told["provisionedIops"], told["provisionedBandwidthMibps"]) == (2048, 5048, 305), told)
+    refused("follow its size", *share_rm, "update", *share, "--provisioned-iops", "9000")
+    az(*share_rm, "delete", *share, "--yes", parsed=False)
+    az("storage", "account", "delete", "--name", "premium", "--yes", *IN_GROUP, parsed=False)
 
 
 def metrics():

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 
 use control::{
     AccessTier, Account, AccountKind, AccountName, AzureShare, BREAK_SECONDS_MAX, Billing, By, DeletedShare,
-    LEASE_SECONDS, LeaseAction, LeaseTime, NewShare, Provision, ProvisionChanges, ProvisionUpdate, Requester,
-    ShareChanges, ShareName, ShareProperties, ShareRecord, Source, lease_by, refused_by_lease,
+    LEASE_SECONDS, LeaseAction, LeaseTime, NewShare, Provision, ProvisionChanges, ProvisionModel, ProvisionUpdate,
+    Provisioned, Requester, ShareChanges, ShareName, ShareProperties, ShareRecord, Source, lease_by, provisioning,
+    refused_by_lease,
 };
 use hyper::StatusCode;
 use jiff::Timestamp;
@@ -329,12 +330,30 @@ impl WantedProperties {
     }
 
     fn changes(&self, share: &ShareRecord) -> ShareChanges {
-        let (gib, iops, mibps) = (self.share_quota, self.provisioned_iops, self.provisioned_bandwidth_mibps);
+        let wanted = self.provision_changes(share.provisioned.as_ref());
+        let ProvisionChanges { gib, iops, mibps } = wanted;
         if share.provisioned.is_some() || iops.or(mibps).is_some() {
-            let change = ProvisionUpdate::Change(ProvisionChanges { gib, iops, mibps });
+            let change = ProvisionUpdate::Change(wanted);
             return ShareChanges { provision: gib.or(iops).or(mibps).map(|_| change), ..ShareChanges::default() };
         }
         ShareChanges { quota_gib: gib.map(NonZeroU32::new), ..ShareChanges::default() }
+    }
+
+    /// The values that differ from what the share has. `az` sends back all that it was told of a share, with what it changes: by provisioned v1, IOPS and
+    /// throughput that the share has, or will have by the new size, ask for nothing.
+    fn provision_changes(&self, provisioned: Option<&Provisioned>) -> ProvisionChanges {
+        let gib = self.share_quota;
+        let v1 = provisioned.filter(|provisioned| provisioned.model == ProvisionModel::V1);
+        let unless = |wanted: Option<u32>, now: fn(&Provisioned) -> u32, by_size: fn(u32) -> u32| {
+            let is_had =
+                |value| v1.is_some_and(|share| value == now(share) || gib.is_some_and(|gib| value == by_size(gib)));
+            wanted.filter(|value| !is_had(*value))
+        };
+        ProvisionChanges {
+            gib,
+            iops: unless(self.provisioned_iops, |share| share.iops, provisioning::v1_iops),
+            mibps: unless(self.provisioned_bandwidth_mibps, |share| share.mibps, provisioning::v1_mibps),
+        }
     }
 
     /// The tier that is named. Shares of file storage have one, and others have three to choose from.
@@ -418,6 +437,8 @@ pub(super) fn read(body: &[u8]) {
 
 #[cfg(test)]
 mod tests {
+    use control::Increases;
+
     use super::*;
 
     fn wanted(json: &str) -> WantedProperties {
@@ -446,6 +467,28 @@ mod tests {
         ] {
             assert!(wanted(wrong).refuse_other().is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn what_a_v1_share_was_told_to_have_asks_for_nothing() {
+        let v1 = Provisioned::v1(1024, Timestamp::UNIX_EPOCH).unwrap();
+        assert_eq!((v1.iops, v1.mibps), (4024, 203));
+        let changes = |json: &str, share: &Provisioned| {
+            let ProvisionChanges { gib, iops, mibps } = wanted(json).provision_changes(Some(share));
+            [gib, iops, mibps]
+        };
+        let told = r#"{"shareQuota":1024,"provisionedIops":4024,"provisionedBandwidthMibps":203}"#;
+        assert_eq!(changes(told, &v1), [Some(1024), None, None]);
+        let grown = told.replace(r#""shareQuota":1024"#, r#""shareQuota":2048"#);
+        assert_eq!(changes(&grown, &v1), [Some(2048), None, None]);
+        let by_size = r#"{"shareQuota":2048,"provisionedIops":5048,"provisionedBandwidthMibps":305}"#;
+        assert_eq!(changes(by_size, &v1), [Some(2048), None, None]);
+        let other = r#"{"shareQuota":1024,"provisionedIops":5048,"provisionedBandwidthMibps":203}"#;
+        assert_eq!(changes(other, &v1), [Some(1024), Some(5048), None]);
+        // By v2 they are values of their own.
+        let now = Timestamp::UNIX_EPOCH;
+        let v2 = Provisioned::v2(1024, 4024, 203, Increases { gib: now, iops: now, mibps: now }).unwrap();
+        assert_eq!(changes(told, &v2), [Some(1024), Some(4024), Some(203)]);
     }
 
     #[test]
