@@ -90,7 +90,7 @@ pub use by::{By, Requester, Who};
 pub use catalog::refused_by_lease;
 pub use catalog::{
     ACCOUNTS_MAX, Account, AccountChanges, Backup, BusyPolling, Catalog, CatalogProblem, Checked, DeletedShare,
-    Deletion, Dialect, Existing, Grace, Grant, Grantee, Grants, Group, Holds, Key, Keys, LockAfter, LockFor,
+    Deletion, Dialect, Existing, Grace, Grant, Grantee, Grants, Group, Holds, Key, Keys, LockAfter, LockFor, LostShare,
     MetadataCaching, ModeChanges, Modes, NewShare, Notice, Operator, PasswordLength, ProvisionUpdate, Restored,
     ServicePrincipal, Setting, ShareChanges, ShareRecord, Source, StoredSettings, User, UserChanges, check_catalog,
     kept_settings,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use tracing::warn;
 
-use crate::folder::{GONE, SHARES, SNAPSHOTS, gone_in, snapshots_in};
+use crate::folder::{GONE, SHARES, SNAPSHOTS, gone_in, names_in, snapshots_in};
 use crate::random::fill_random;
 use crate::{Error, ShareName, btrfs};
 
@@ -78,6 +78,18 @@ pub(crate) fn make_for_share(folder: &Path) -> Result<(), Error> {
 pub(crate) fn is_own(folder: &Path, data: &Path) -> bool {
     let is_share = |name: &OsStr| name != GONE && name != SNAPSHOTS;
     folder.parent() == Some(&*data.join(SHARES)) && folder.file_name().is_some_and(is_share)
+}
+
+/// The folders made for shares in which none of `used` lies, which are those of all shares. An empty one is left out: it may be one that is being made.
+pub(crate) fn unused(data: &Path, used: &[&Path]) -> Result<Vec<PathBuf>, Error> {
+    let shares = data.join(SHARES);
+    let mut folders: Vec<PathBuf> = names_in(&shares)?.into_iter().map(|name| shares.join(name)).collect();
+    let holds_something = |folder: &Path| fs::read_dir(folder).is_ok_and(|mut names| names.next().is_some());
+    folders.retain(|folder| {
+        is_own(folder, data) && !used.iter().any(|used| used.starts_with(folder)) && holds_something(folder)
+    });
+    folders.sort();
+    Ok(folders)
 }
 
 /// Where the snapshots of a share's folder are to be, where the server made that.

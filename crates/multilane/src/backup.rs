@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use control::{Error, Existing, Holds, Problem, Restored, restore_catalog};
+use control::{Error, Existing, Holds, LostShare, Problem, Restored, restore_catalog};
 use rustix::fs::Access;
 use rustix::io::Errno;
 
@@ -41,7 +41,8 @@ The backup takes the place of accounts, users, operators, shares and settings, w
 What was there before is kept in a file whose name is printed. A running server serves at once what
 was restored: sessions of who may no longer sign in end. Users that were disabled or deleted since
 the backup, passwords and keys that were changed, rights that were taken away: all of that is as it
-was then. The command names what it opens, and asks, or wants --force.";
+was then. The command names what it opens, and asks, or wants --force. It names shares that are not
+in the backup, too, and where their files stay.";
 
 #[derive(Debug, Args)]
 #[command(after_help = RESTORE_EXAMPLES)]
@@ -86,10 +87,12 @@ pub(crate) fn restore(path: &Path, arguments: &Restore, output: Output) -> Resul
         warn_of_names("may sign in again", &restored.back);
         eprintln!(
             "warning: what was there before cannot be read, and nobody knows what is allowed again: \
-             see `multilane user list` and `multilane share grants NAME`"
+             see `multilane user list` and `multilane share grants NAME`; \
+             `multilane catalog check` names folders that belong to no share"
         );
     }
     warn_of_names("can sign in no longer", &restored.gone);
+    restored.lost.iter().for_each(|share| eprintln!("warning: {}", printable(&lost(share))));
     // Opened once it has its log beside it, for which a full disk may have no room later.
     let (folder, _) = data::open(path)?;
     let served = data::reload(&folder)?;
@@ -142,6 +145,23 @@ pub(crate) fn held(holds: &Holds) -> String {
         counted(holds.groups, "group"),
         counted(holds.operators, "operator"),
         counted(holds.shares, "share")
+    )
+}
+
+/// That a share is not in the backup, and how its files are shared again.
+fn lost(lost: &LostShare) -> String {
+    let kind = if lost.deleted { "the deleted share" } else { "share" };
+    let name = quoted(&lost.share);
+    let Some(folder) = &lost.folder else {
+        return format!("{kind} {name} is not in the backup, and is gone, as is what its RAM disk held");
+    };
+    let again = if lost.is_name_taken { "NAME" } else { &name };
+    format!(
+        "{kind} {name} is not in the backup, and is gone; its files stay in {folder}: `multilane share create {again} \
+         --account {account} --path {at}` shares them again",
+        folder = folder.display(),
+        account = quoted(&lost.account),
+        at = quoted(&folder.to_string_lossy()),
     )
 }
 

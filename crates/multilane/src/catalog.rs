@@ -7,9 +7,13 @@ use clap::Subcommand;
 use control::{Checked, DataFolder, Error, check_catalog};
 
 use crate::backup::held;
+use crate::hints::quoted;
 use crate::output::Output;
+use crate::table::printable;
 
 const CHECK_EXIT_CODES: &str = "\
+Folders in the data folder that were made for shares and belong to none are named; nothing is wrong by that.
+
 Exit codes: 0 nothing is wrong, 1 that cannot be seen, 2 the command line is wrong, 3 something is wrong.";
 
 /// The exit code where something is wrong with the catalog.
@@ -17,7 +21,7 @@ const PROBLEMS: u8 = 3;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CatalogCommand {
-    /// Look whether the catalog is whole and says what makes sense, and whether the folders of shares can be used; nothing is changed
+    /// Look whether the catalog is whole and says what makes sense, and whether the folders of shares can be used, and name folders that belong to no share; nothing is changed
     #[command(after_help = CHECK_EXIT_CODES)]
     Check,
 }
@@ -37,6 +41,14 @@ fn text(checked: &Checked) -> String {
     if text.is_empty() {
         let holds = checked.holds.as_ref().map(|holds| format!(", with {}", held(holds))).unwrap_or_default();
         text = format!("nothing is wrong with {}{holds}\n", checked.catalog.display());
+    }
+    for folder in &checked.unused_folders {
+        let folder = folder.to_string_lossy();
+        text.push_str(&format!(
+            "note: the folder {} belongs to no share\nhelp: share it with `multilane share create NAME --path {}`, or remove it\n",
+            printable(&folder),
+            quoted(&folder)
+        ));
     }
     text
 }

@@ -241,3 +241,32 @@ fn a_start_that_finds_no_catalog_where_a_server_has_run_says_so() {
     Server::logging(&place, &log).end();
     assert_eq!(told(), 1);
 }
+
+#[test]
+fn a_restore_tells_how_shares_that_the_backup_does_not_have_are_had_back() {
+    let place = Place::with_account();
+    let file = place.place.path().join("backup.db");
+    place.done(&["backup", text(&file)]);
+    place.done(&["share", "create", "docs"]);
+    place.done(&["share", "create", "disk", "--ram", "1M"]);
+    let folder = place.json(&["share", "show", "docs"])["path"].as_str().unwrap().to_owned();
+    fs::write(Path::new(&folder).join("file"), "text").unwrap();
+
+    let output = place.run(&["restore", text(&file)]);
+    let warned = String::from_utf8(output.stderr).unwrap();
+    let again = format!("share create docs --account abc --path {folder}");
+    assert!(output.status.success() && warned.lines().count() == 2, "{warned}");
+    assert!(warned.starts_with("warning: share disk is not in the backup, and is gone, as is what"), "{warned}");
+    let of_docs =
+        format!("share docs is not in the backup, and is gone; its files stay in {folder}: `multilane {again}`");
+    assert!(warned.contains(&of_docs), "{warned}");
+    let checked = place.done(&["catalog", "check"]);
+    assert!(checked.starts_with("nothing is wrong with "), "{checked}");
+    assert!(
+        checked.contains(&format!("note: the folder {folder} belongs to no share\nhelp: share it with")),
+        "{checked}"
+    );
+    assert_eq!(place.json(&["catalog", "check"])["unused_folders"], json!([folder]));
+    place.done(&again.split(' ').collect::<Vec<_>>());
+    assert_eq!(place.json(&["catalog", "check"])["unused_folders"], json!([]));
+}

@@ -1,6 +1,6 @@
 //! Whether a catalog is as it should be: its file, what its tables say, the folders of its shares.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
@@ -8,11 +8,11 @@ use serde::Serialize;
 
 use super::backup::Holds;
 use super::{
-    RESTORE, StoredSettings, WAIT_MAX, accounts, believed, copies, data_place, features, groups, holds_nothing,
-    keep_log, kept, log_of, operators, principals, schema, sense, service_principals, settings, share_rights,
-    share_rows, users,
+    RESTORE, ShareRecord, StoredSettings, WAIT_MAX, accounts, believed, copies, data_place, features, groups,
+    holds_nothing, keep_log, kept, log_of, operators, principals, schema, sense, service_principals, settings,
+    share_rights, share_rows, users,
 };
-use crate::{DataFolder, Error, Problem, look_for_problems};
+use crate::{DataFolder, Error, Problem, look_for_problems, own_folder};
 
 /// The most damages that are told one by one.
 const DAMAGES_MAX: usize = 100;
@@ -26,6 +26,9 @@ pub struct Checked {
     pub holds: Option<Holds>,
     /// What is wrong with it.
     pub problems: Vec<CatalogProblem>,
+    /// Folders in the data folder that were made for shares and hold something, and belong to no share, be it deleted and kept. Nothing is wrong with the
+    /// catalog by that.
+    pub unused_folders: Vec<PathBuf>,
 }
 
 /// Something that is wrong with a catalog.
@@ -48,9 +51,9 @@ pub fn check_catalog(folder: &DataFolder) -> Result<Checked, Error> {
     let catalog = folder.catalog();
     if holds_nothing(&catalog) && holds_nothing(&log_of(&catalog)) {
         let problem = format!("the catalog {} is empty", catalog.display());
-        return Ok(Checked { catalog, holds: None, problems: vec![lost(problem)] });
+        return Ok(Checked { problems: vec![lost(problem)], ..Checked::nothing_of(catalog) });
     }
-    let mut found = Checked { catalog, holds: None, problems: Vec::new() };
+    let mut found = Checked::nothing_of(catalog);
     match in_memory(folder) {
         Ok(mut copy) => found.look(folder, &mut copy)?,
         Err(error) if error.is_damage() => found.problems.push(lost(error.what())),
@@ -97,6 +100,10 @@ fn in_memory(folder: &DataFolder) -> Result<Connection, Error> {
 }
 
 impl Checked {
+    fn nothing_of(catalog: PathBuf) -> Self {
+        Checked { catalog, holds: None, problems: Vec::new(), unused_folders: Vec::new() }
+    }
+
     fn look(&mut self, folder: &DataFolder, copy: &mut Connection) -> Result<(), Error> {
         match schema::version(copy) {
             Ok(0) => self.problems.push(lost("the file holds no catalog")),
@@ -123,8 +130,12 @@ impl Checked {
                 remedy: "mend that, or give the share another folder with `multilane share update NAME --path FOLDER`"
                     .to_owned(),
             };
-            let folders = look_for_problems(&share_rows::all(copy)?, folder);
-            self.problems.extend(folders.into_iter().map(of_share));
+            let shares = share_rows::all(copy)?;
+            self.problems.extend(look_for_problems(&shares, folder).into_iter().map(of_share));
+            let kept = share_rows::deleted(copy)?.into_iter().map(|deleted| deleted.share);
+            let shares: Vec<ShareRecord> = shares.into_iter().chain(kept).collect();
+            let used: Vec<&Path> = shares.iter().filter_map(|share| share.source.folder()).collect();
+            self.unused_folders = own_folder::unused(folder.path(), &used)?;
         }
         Ok(())
     }

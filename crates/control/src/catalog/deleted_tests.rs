@@ -300,3 +300,48 @@ fn descriptors_are_kept_once_and_not_without_end() {
     assert_eq!(fill("abc", "docs"), 256);
     assert_eq!(fill("other", "theirs"), 128);
 }
+
+#[test]
+fn a_restore_names_the_shares_that_the_backup_does_not_have() {
+    let (place, folder) = place();
+    let files = place.path().join("files");
+    fs::create_dir(&files).unwrap();
+    let mut catalog = with_account(&folder);
+    catalog.update_account(&account("abc"), keeps(Some(7))).unwrap();
+    for name in ["stays", "later", "again"] {
+        catalog.create_share(&own(name)).unwrap();
+    }
+    catalog.delete_share(&share("later")).unwrap();
+    let backup = place.path().join("backup.db");
+    catalog.back_up(&backup, Existing::IsKept).unwrap();
+
+    catalog.undelete_share(None, &share("later"), None, None).unwrap();
+    catalog.delete_share(&share("again")).unwrap();
+    let made = [own("docs"), own("again"), own("gone"), at("outside", &files), ram("disk")];
+    let made = made.map(|new| catalog.create_share(&new).unwrap());
+    catalog.delete_share(&share("gone")).unwrap();
+    for one in &made[..3] {
+        fs::write(folder_of(one).join("file"), "text").unwrap();
+    }
+    assert_eq!(check_catalog(&folder).unwrap().unused_folders, [""; 0].map(PathBuf::from));
+    drop(catalog);
+    let lost = restore_catalog(folder.path(), &backup, &mut |_| true).unwrap().lost;
+    let told: Vec<_> = lost.iter().map(|lost| (lost.share.as_str(), lost.deleted, lost.is_name_taken)).collect();
+    let all = [
+        ("again", false, true),
+        ("disk", false, false),
+        ("docs", false, false),
+        ("outside", false, false),
+        ("gone", true, false),
+    ];
+    assert_eq!(told, all);
+    let folders: Vec<_> = lost.iter().map(|lost| lost.folder.clone()).collect();
+    let [docs, again, gone] = [0, 1, 2].map(|at| folder_of(&made[at]));
+    assert_eq!(folders, [Some(again.clone()), None, Some(docs.clone()), Some(files), Some(gone.clone())]);
+    // Those on a folder of the server's own are found later, too, until they are shared again.
+    assert_eq!(check_catalog(&folder).unwrap().unused_folders, [again.clone(), docs.clone(), gone.clone()]);
+    let mut catalog = Catalog::open(&folder).unwrap();
+    catalog.create_share(&at("docs", &docs)).unwrap();
+    let checked = check_catalog(&folder).unwrap();
+    assert_eq!((checked.unused_folders, checked.problems), (vec![again, gone], vec![]));
+}

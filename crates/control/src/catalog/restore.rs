@@ -13,6 +13,7 @@ use super::believed::{Believed, guard, no_backup, refuse_unfit};
 use super::check::refuse_foreign;
 use super::identity::beside;
 use super::loosened::loosened;
+use super::lost::{LostShare, lost};
 use super::unnamed::Unnamed;
 use super::{
     FileIdentity, Keys, Snapshot, WAIT_MAX, copies, data_place, holds_nothing, keep_log, log_of, refuse_other_server,
@@ -49,6 +50,8 @@ pub struct Restored {
     pub gone: Vec<String>,
     /// What is allowed now that was not before, a sentence for each.
     pub loosened: Vec<String>,
+    /// Shares that were there and are not in the backup.
+    pub lost: Vec<LostShare>,
     /// The catalog that was replaced could not be read: nobody knows what is allowed now that was not before.
     pub is_unknown: bool,
     /// The backup is a copy of a catalog in use, and no log lay beside it: what was last changed may be missing.
@@ -89,10 +92,10 @@ pub(crate) fn restore_judged(
     }
     let current = Current::hold(&folder)?;
     let restored = staged.go_on_from(current.connection().map(Before::read))?;
-    let (loosened, is_unknown) = match current.snapshot(&folder) {
-        None => (Vec::new(), false),
-        Some(Ok(before)) => (loosened(&before, &now), false),
-        Some(Err(_)) => (Vec::new(), true),
+    let (loosened, lost, is_unknown) = match current.snapshot(&folder) {
+        None => (Vec::new(), Vec::new(), false),
+        Some(Ok(before)) => (loosened(&before, &now), lost(&before, &now, folder.path()), false),
+        Some(Err(_)) => (Vec::new(), Vec::new(), true),
     };
     if !loosened.is_empty() && !agree(&loosened) {
         return Err(Error::conflict(
@@ -102,7 +105,7 @@ pub(crate) fn restore_judged(
     }
     let kept = current.become_that(&mut staged, &folder)?;
     drop(turn);
-    Ok(Restored { file, kept, loosened, is_unknown, ..restored })
+    Ok(Restored { file, kept, loosened, lost, is_unknown, ..restored })
 }
 
 /// A backup, in memory.
@@ -141,6 +144,7 @@ impl Staged {
             back: without(&own.principals, &before.principals),
             gone: without(&before.principals, &own.principals),
             loosened: Vec::new(),
+            lost: Vec::new(),
             is_unknown: false,
             is_without_log: self.is_without_log,
             problems: look_for_problems(&share_rows::all(&self.connection)?, &self.data),
