@@ -84,7 +84,13 @@ def run(kind, report, options):
             expect([(one["time"], one["leased"]) for one in shown] == [(taken, True)], shown)
             refused = server_says(server, "share", "delete-snapshot", "kept", taken)
             expect("lease" in refused, refused)
+            refused = server_says(server, "share", "delete-snapshot", "kept", taken, "--yes")
+            expect("lease" in refused, refused)
             server._run("share", "delete-snapshot", "kept", taken, "--force")
+            second = json.loads(server._run("share", "snapshot", "kept", "--json"))["time"]
+            refused = server_says(server, "share", "delete-snapshot", "kept", second)
+            expect("--yes" in refused, refused)
+            server._run("share", "delete-snapshot", "kept", second, "--yes")
             expect(json.loads(server._run("share", "snapshots", "kept", "--json")) == [], "it is there still")
             wait_until(lambda: len(server.subvolumes_of("kept")) == 1, server.subvolumes)
             refused = server_says(server, "share", "delete-snapshot", "kept", taken, "--force")

@@ -6,13 +6,20 @@ use control::Error;
 
 /// Asks whether what is called so is to go. Where there is nobody to ask it stays.
 pub(crate) fn agree(question: &str, name: &str) -> Result<(), Error> {
+    agree_or(question, name, "--force")
+}
+
+/// The same where `option` is what asks nothing.
+pub(crate) fn agree_or(question: &str, name: &str, option: &str) -> Result<(), Error> {
     match ask(question) {
         Answer::Yes => Ok(()),
         Answer::NobodyToAsk => Err(Error::conflict(
             format!("{name:?} stays as it is: this cannot be undone, and there is no terminal to ask at"),
-            "say --force where it is meant",
+            format!("say {option} where it is meant"),
         )),
-        Answer::No => Err(Error::conflict(format!("{name:?} stays as it is"), "say yes, or --force, to have it go")),
+        Answer::No => {
+            Err(Error::conflict(format!("{name:?} stays as it is"), format!("say yes, or {option}, to have it go")))
+        }
     }
 }
 

@@ -48,6 +48,19 @@ fn a_share_without_a_named_folder_goes_with_its_files_unless_it_is_kept() {
 }
 
 #[test]
+fn to_ask_nothing_about_a_snapshot_is_not_to_override_a_lease() {
+    let place = Place::with_account();
+    place.done(&["share", "create", "docs"]);
+    let words = ["share", "delete-snapshot", "docs", "2026-01-01T00:00:00.0000000Z"];
+    let refused = place.refused(&words, 1);
+    assert!(refused.contains("there is no terminal to ask at") && refused.contains("say --yes where"), "{refused}");
+    for option in ["--yes", "--force"] {
+        let refused = place.refused(&[&words[..], &[option]].concat(), 1);
+        assert!(refused.contains("has no snapshot"), "{refused}");
+    }
+}
+
+#[test]
 fn a_share_has_another_folder_and_another_name_and_what_is_open_is_closed_only_where_that_is_wanted() {
     let (place, server) = with_alice();
     let new = place.place.path().join("new");

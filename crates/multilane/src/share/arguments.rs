@@ -100,7 +100,10 @@ pub(crate) enum ShareCommand {
         name: ShareName,
         /// Its time, as `share snapshots` says
         time: SnapshotTime,
-        /// Ask nothing
+        /// Ask nothing. A snapshot that a client has a lease of stays
+        #[arg(long)]
+        yes: bool,
+        /// Ask nothing, and delete it whoever has a lease of it
         #[arg(long)]
         force: bool,
     },

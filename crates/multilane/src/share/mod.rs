@@ -103,9 +103,12 @@ pub(crate) fn run(path: &Path, command: &ShareCommand, output: Output) -> Result
             let refused = catalog.refuse_snapshots(name).err();
             output.print(&shown, |shown| snapshots::text(shown, refused.as_ref()))
         }
-        ShareCommand::DeleteSnapshot { name, time, force } => {
+        ShareCommand::DeleteSnapshot { name, time, yes, force } => {
             if !force {
-                snapshots::agree(&catalog, name, *time)?;
+                snapshots::refuse_leased(&catalog, name, *time)?;
+            }
+            if !(*yes || *force) {
+                snapshots::agree(name, *time)?;
             }
             let request = Request::DeleteSnapshot { share: name.to_string(), time: time.to_string() };
             if ask::<()>(&folder, &request)?.is_none() {

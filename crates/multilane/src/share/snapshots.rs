@@ -49,16 +49,21 @@ fn table(snapshots: &[Shown]) -> String {
     table.text()
 }
 
-/// Asks whether to go on.
-pub(super) fn agree(catalog: &Catalog, share: &ShareName, time: SnapshotTime) -> Result<(), Error> {
+/// Refuses to delete a snapshot that a client has a lease of.
+pub(super) fn refuse_leased(catalog: &Catalog, share: &ShareName, time: SnapshotTime) -> Result<(), Error> {
     if catalog.snapshots(share)?.iter().any(|snapshot| snapshot.at == time && snapshot.is_leased()) {
         return Err(Error::conflict(
             format!("a client of Azure Files has a lease of the snapshot {time}, so that nobody deletes it"),
             "have it released or broken, or go on with --force",
         ));
     }
+    Ok(())
+}
+
+/// Asks whether to go on.
+pub(super) fn agree(share: &ShareName, time: SnapshotTime) -> Result<(), Error> {
     let time = time.to_string();
-    question::agree(&format!("Delete the snapshot {time} of share {share}?"), &time)
+    question::agree_or(&format!("Delete the snapshot {time} of share {share}?"), &time, "--yes")
 }
 
 /// Refuses to give a share another folder where it has snapshots, which stay with the one that it has.
