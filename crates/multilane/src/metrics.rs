@@ -1,19 +1,22 @@
 //! `multilane metrics`: what the server has done, by Azure Monitor's names.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use clap::{Args, Subcommand};
 use control::{DataFolder, Error};
-use insight::monitor::{Aggregation, Archive, ArchiveError, Filter, Interval, Metric, Query, Series, azure};
+use insight::monitor::{Aggregation, Archive, ArchiveError, Dimension, Filter, Interval, Metric, Query, Series, azure};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::output::Output;
-use crate::recorder;
+use crate::{data, recorder};
 
 /// Numbers of one series at most.
 const POINTS_MAX: i64 = 44_640;
+/// Shares that are named where one is not there; of more than these a command tells.
+const NAMED_MAX: usize = 10;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum MetricsCommand {
@@ -128,7 +131,8 @@ fn show(path: &Path, asked: &ShowMetric, output: Output) -> Result<(), Error> {
     let folder = DataFolder::open(path)?;
     let query = query(asked)?;
     let archive = recorder::path(&folder);
-    let (series, first) = series(&archive, &query).map_err(|error| unread(&error, &folder))?;
+    let Read { series, first, shares } = read(&archive, &query).map_err(|error| unread(&error, &folder))?;
+    refuse_unknown(&query, &shares, path)?;
     output.print(&as_azure(&query, series.clone()), |_| text(&query, &series, first))
 }
 
@@ -189,13 +193,45 @@ fn query(asked: &ShowMetric) -> Result<Query, Error> {
     Ok(query)
 }
 
-/// The series, and when the first interval begins of which anything is known.
-fn series(archive: &Path, query: &Query) -> Result<(Vec<Series>, Option<i64>), ArchiveError> {
-    let mut answer = query.begin();
-    Archive::open_to_read(archive)?
-        .read(query.kept(), &query.range, |begin, share, record| answer.add(begin, share, record))?;
+/// What was read.
+struct Read {
+    series: Vec<Series>,
+    /// When the first interval begins of which anything is known.
+    first: Option<i64>,
+    /// The shares of which something is known.
+    shares: BTreeSet<String>,
+}
+
+fn read(archive: &Path, query: &Query) -> Result<Read, ArchiveError> {
+    let (mut answer, mut shares) = (query.begin(), BTreeSet::new());
+    Archive::open_to_read(archive)?.read(query.kept(), &query.range, |begin, share, record| {
+        if !shares.contains(share) {
+            shares.insert(share.to_owned());
+        }
+        answer.add(begin, share, record);
+    })?;
     let first = answer.first();
-    Ok((answer.series(), first))
+    Ok(Read { series: answer.series(), first, shares })
+}
+
+/// Refuses a filter by a share that there is not, and of which nothing was kept in this time.
+fn refuse_unknown(query: &Query, kept: &BTreeSet<String>, path: &Path) -> Result<(), Error> {
+    let is_kept = |name: &&String| kept.iter().any(|share| share.eq_ignore_ascii_case(name));
+    let mut unkept = query.filter.values(Dimension::FileShare).iter().filter(|name| !is_kept(name)).peekable();
+    if unkept.peek().is_none() {
+        return Ok(());
+    }
+    let (_, catalog) = data::open(path)?;
+    let shares: Vec<String> = catalog.shares()?.into_iter().map(|share| share.name).collect();
+    let Some(unknown) = unkept.find(|name| !shares.iter().any(|share| share.eq_ignore_ascii_case(name))) else {
+        return Ok(());
+    };
+    let remedy = match shares.len() {
+        0 => "there are no shares".to_owned(),
+        1..=NAMED_MAX => format!("the shares are {}", shares.join(", ")),
+        _ => "`multilane share list` shows the shares".to_owned(),
+    };
+    Err(Error::missing(format!("there is no share {unknown:?}, and nothing of one was kept of this time"), remedy))
 }
 
 /// What `az monitor metrics list` prints.

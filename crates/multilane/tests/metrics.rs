@@ -59,9 +59,14 @@ fn what_was_done_is_kept_when_the_server_has_ended() {
     assert!(text.lines().count() <= 5 && !text.contains("  0\n"), "{text}");
     let (_, text, _) = output(&served, &["metrics", "show", "Egress", "--end-time", "2026-01-01T00:00:00Z"]);
     assert_eq!(text, "nothing was kept of this time\n");
-    let of_none = show(&served, &["Egress", "--filter", "FileShare eq 'nowhere'"]);
+    let before = ["Egress", "--filter", "FileShare eq 'Share'", "--end-time", "2026-01-01T00:00:00Z"];
+    let of_none = show(&served, &before);
     let points = of_none["value"][0]["timeseries"][0]["data"].as_array().unwrap();
     assert!(points.iter().all(|point| point["total"].is_null()), "{points:?}");
+    let nowhere = "FileShare eq 'share' or FileShare eq 'nowhere'";
+    let (code, text, error) = output(&served, &["metrics", "show", "Egress", "--filter", nowhere]);
+    assert_eq!((code, text.as_str()), (Some(1), ""));
+    assert!(error.contains("there is no share \"nowhere\"") && error.contains("the shares are share"), "{error}");
 }
 
 #[test]

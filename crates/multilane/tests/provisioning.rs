@@ -306,7 +306,8 @@ fn a_share_is_limited_as_a_whole_and_for_each_user() {
     let fewer = place.json(&update("x --iops-max none --user-mibps-max 6"));
     let limits = json!({"iops_max": null, "mibps_max": 50, "user_iops_max": 100, "user_mibps_max": 6});
     assert_eq!(fewer["limits"], limits);
-    assert!(place.done(&["share", "show", "x"]).contains("50 MiB/s, 100 IOPS for each user, 6 MiB/s for each user"));
+    let shown = place.done(&["share", "show", "x"]);
+    assert!(shown.contains("all users together 50 MiB/s, each user 100 IOPS, each user 6 MiB/s"), "{shown}");
 
     for option in ["--iops-max", "--user-iops-max"] {
         for wrong in ["9", "10000001", "0", "few"] {

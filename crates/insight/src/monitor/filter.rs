@@ -82,6 +82,11 @@ impl Filter {
         self.0.keys().copied()
     }
 
+    /// The values of a dimension of which one is asked for; none where that does not matter.
+    pub fn values(&self, dimension: Dimension) -> &[String] {
+        self.0.get(&dimension).map_or(&[], |wanted| &wanted.one_of)
+    }
+
     /// The dimensions whose values have series of their own: those of which more than one value is asked for.
     pub(crate) fn split_by(&self) -> Vec<Dimension> {
         let is_split = |wanted: &Wanted| wanted.splits || wanted.one_of.len() != 1;

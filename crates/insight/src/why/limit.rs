@@ -34,7 +34,12 @@ fn of_limit(evidence: &Evidence, time: &Time, share: &ShareFacts, delayed: Delay
         (_, UsedUp::Requests) => Kind::IopsLimit,
         (_, UsedUp::Reads | UsedUp::Writes) => Kind::ThroughputLimit,
     };
+    let bursting = match (delayed.by, delayed.used_up, rate.requests) {
+        (LimitOf::Share, UsedUp::Requests, Some(requests)) if has_bursts && !is_out_of_credits => Some(requests),
+        _ => None,
+    };
     let (limit, number) = said(&rate, delayed.used_up, is_out_of_credits);
+    let limit = if bursting.is_some() { format!("{limit} in bursts") } else { limit };
     let way = match delayed.used_up {
         UsedUp::Requests if delayed.by == LimitOf::Metadata => ", for what neither reads nor writes,",
         UsedUp::Requests => "",
@@ -58,6 +63,13 @@ fn of_limit(evidence: &Evidence, time: &Time, share: &ShareFacts, delayed: Delay
     let found = match is_out_of_credits {
         true => found.says(format!("Its credits for bursts have run out: {} are left.", share.view.credits)),
         false => found,
+    };
+    let found = match bursting {
+        Some(requests) => found.says(format!(
+            "Once its {} credits for bursts are used up, its limit is {} requests a second.",
+            share.view.credits, requests.baseline
+        )),
+        None => found,
     };
     found
         .shows("requests_delayed", delayed.requests as f64)

@@ -248,7 +248,11 @@ fn credits_that_ran_out_are_named_before_the_limit() {
     let parts = ["limit of 3000 requests a second", "credits for bursts have run out: 0 are left", "--iops N"];
     says(&evidence, Kind::BurstCredits, &parts);
     evidence.shares[0].view.credits = 5_000_000;
-    says(&evidence, Kind::IopsLimit, &["limit of 10000 requests a second"]);
+    let parts = [
+        "at its limit of 10000 requests a second in bursts since",
+        "Once its 5000000 credits for bursts are used up, its limit is 3000 requests a second.",
+    ];
+    says(&evidence, Kind::IopsLimit, &parts);
 }
 
 #[test]

@@ -182,21 +182,24 @@ impl Shown {
         let Some(Provisioned { model, increased, .. }) = self.provisioned else { return String::new() };
         let [gib, iops, mibps] = [increased.gib, increased.iops, increased.mibps].map(next_decrease);
         match model {
-            ProvisionModel::V1 => format!("from {gib} on"),
-            ProvisionModel::V2 => format!("size from {gib} on, IOPS from {iops} on, MiB/s from {mibps} on"),
+            ProvisionModel::V1 => format!("allowed from {gib} on"),
+            ProvisionModel::V2 => {
+                format!("allowed for size from {gib} on, for IOPS from {iops} on, for MiB/s from {mibps} on")
+            }
         }
     }
 
-    /// Such as `1000 IOPS, 50 MiB/s for each user`.
+    /// Such as `all users together 1000 IOPS, each user 50 MiB/s`.
     fn limits(&self) -> String {
         let Limits { iops_max, mibps_max, user_iops_max, user_mibps_max } = self.limits;
         let limits = [
-            (iops_max, "IOPS"),
-            (mibps_max, "MiB/s"),
-            (user_iops_max, "IOPS for each user"),
-            (user_mibps_max, "MiB/s for each user"),
+            (iops_max, "all users together", "IOPS"),
+            (mibps_max, "all users together", "MiB/s"),
+            (user_iops_max, "each user", "IOPS"),
+            (user_mibps_max, "each user", "MiB/s"),
         ];
-        let set = limits.into_iter().filter_map(|(limit, unit)| limit.map(|limit| format!("{limit} {unit}")));
+        let set =
+            limits.into_iter().filter_map(|(limit, whose, unit)| limit.map(|limit| format!("{whose} {limit} {unit}")));
         set.collect::<Vec<_>>().join(", ")
     }
 
@@ -257,7 +260,7 @@ pub(crate) fn description(share: &Shown) -> String {
         ("quota", or(share.quota(), "none")),
         ("used", share.used_bytes.map_or_else(|| "-".to_owned(), bytes)),
         ("provisioned", or(share.provisioned(), "no")),
-        ("decreases", or(share.decreases(), "-")),
+        ("decrease", or(share.decreases(), "-")),
         ("limits", or(share.limits(), "none")),
         ("credits", share.azure.available_burst_credits.map_or("-".to_owned(), |credits| credits.to_string())),
         ("waited", or(share.waited(), "none")),
