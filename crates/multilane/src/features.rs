@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use clap::Subcommand;
-use control::{Error, Feature, Features, Region, Regions};
+use control::{Account, Error, Feature, Features, Region, Regions, WhyNot};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
@@ -59,6 +59,22 @@ struct Shown {
     gives: &'static str,
 }
 
+/// A feature that was just registered, as `--json` prints it.
+#[derive(Serialize)]
+struct Registered {
+    #[serde(flatten)]
+    feature: Shown,
+    /// The accounts that go without it, where they are.
+    accounts_elsewhere: Vec<Elsewhere>,
+}
+
+/// An account in a region that does not have the feature.
+#[derive(Serialize)]
+struct Elsewhere {
+    account: String,
+    region: String,
+}
+
 /// The regions as `--json` prints them.
 #[derive(Serialize)]
 struct ShownRegions {
@@ -77,7 +93,9 @@ pub(crate) fn run(path: &Path, command: &FeaturesCommand, output: Output) -> Res
         }
         FeaturesCommand::Register { name, delay } => {
             let features = catalog.register_feature(*name, SignedDuration::from_secs(*delay), now)?;
-            output.print(&shown(&features, *name, now), |shown| table(std::slice::from_ref(shown)))?;
+            let accounts_elsewhere = elsewhere(&features, *name, &catalog.accounts()?);
+            let registered = Registered { feature: shown(&features, *name, now), accounts_elsewhere };
+            output.print(&registered, registered_text)?;
             data::reload(&folder).map(drop)
         }
         FeaturesCommand::Unregister { name } => {
@@ -104,6 +122,28 @@ fn shown(features: &Features, feature: Feature, now: Timestamp) -> Shown {
     let state = features.state(feature, now);
     let registered_from = features.registered_from(feature).map(|from| from.to_string());
     Shown { name: feature.as_str(), state: state.as_str(), registered_from, gives: feature.gives() }
+}
+
+/// The accounts that will not have `feature`, which is registered, for where they are.
+fn elsewhere(features: &Features, feature: Feature, accounts: &[Account]) -> Vec<Elsewhere> {
+    let from = features.registered_from(feature).unwrap_or(Timestamp::MAX);
+    let why = |account: &Account| match features.has_feature(account, feature, from) {
+        Err(WhyNot::Region(region)) => {
+            Some(Elsewhere { account: account.name.clone(), region: region.as_str().to_owned() })
+        }
+        Err(WhyNot::Kind(_) | WhyNot::NotRegistered | WhyNot::Registering { .. }) | Ok(()) => None,
+    };
+    accounts.iter().filter_map(why).collect()
+}
+
+fn registered_text(registered: &Registered) -> String {
+    let mut text = table(std::slice::from_ref(&registered.feature));
+    for Elsewhere { account, region } in &registered.accounts_elsewhere {
+        text.push_str(&format!(
+            "account {account} goes without it: {region} is not among the regions, see `multilane features regions`\n"
+        ));
+    }
+    text
 }
 
 fn table(features: &[Shown]) -> String {

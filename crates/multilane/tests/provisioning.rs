@@ -144,6 +144,13 @@ fn metadata_caching_keeps_to_its_regions() {
 
     let first = place.json(&["features", "regions"]);
     assert_eq!((&first["any"], first["regions"].as_array().unwrap().len()), (&json!(false), 8));
+    let registered = place.json(&["features", "register", CACHE]);
+    assert_eq!(registered["accounts_elsewhere"], json!([{"account": "there", "region": "westeurope"}]));
+    let said = place.done(&["features", "register", CACHE]);
+    assert!(said.contains("account there goes without it: westeurope is not among the regions"), "{said}");
+    assert_eq!(place.json(&["features", "register", HANDLES])["accounts_elsewhere"], json!([]));
+    place.done(&["features", "unregister", HANDLES]);
+
     let set = place.json(&["features", "regions", "--set", "West Europe,northeurope"]);
     assert_eq!(set["regions"], json!(["northeurope", "westeurope"]));
     assert_eq!([has("here"), has("there")], ["off", "on"]);
