@@ -181,6 +181,14 @@ mod tests {
     }
 
     #[test]
+    fn names_that_windows_keeps_for_devices_are_names_here() {
+        for name in ["con", "NUL", "aux", "COM1", "lpt1.txt", "CLOCK$", "a "] {
+            let path = format!("/work/docs/{}", name.replace(' ', "%20"));
+            assert_eq!(parsed("h", &path).unwrap().path(), name);
+        }
+    }
+
+    #[test]
     fn dots_at_the_end_of_a_name_are_left_out() {
         assert_eq!(parsed("h", "/work/docs/a./b..%2Fc").unwrap().path(), "a\\b\\c");
     }
