@@ -61,7 +61,9 @@ impl Leftover {
     fn at_start(record: PathBuf) -> Self {
         let kept = record.extension().and_then(|since| since.to_str()?.parse().ok());
         let since = kept.map_or_else(|| FileTime::from(SystemTime::now()), FileTime);
-        let named = record.with_added_extension(since.0.to_string());
+        let mut named = record.clone().into_os_string();
+        named.push(format!(".{}", since.0));
+        let named = PathBuf::from(named);
         match kept {
             None if rename(&record, &named).is_ok() => Leftover { record: named, since },
             _ => Leftover { record, since },
