@@ -149,6 +149,7 @@ def provisioned_v1(share_rm):
     told = az(*share_rm, "update", *share, "--quota", "2048")
     expect((told["shareQuota"], told["provisionedIops"], told["provisionedBandwidthMibps"]) == (2048, 5048, 305), told)
     refused("follow its size", *share_rm, "update", *share, "--provisioned-iops", "9000")
+    az("storage", "account", "file-service-properties", "update", *of_account("premium"), "--enable-delete-retention", "false")
     az(*share_rm, "delete", *share, "--yes", parsed=False)
     az("storage", "account", "delete", "--name", "premium", "--yes", *IN_GROUP, parsed=False)
 

@@ -127,10 +127,12 @@ impl Ace {
         }
     }
 
-    /// True for an entry that is about one type of objects in a directory service alone (ACE_OBJECT_TYPE_PRESENT, MS-DTYP 2.4.4.3), of which no file is.
+    /// True for an entry that is about one type of objects in a directory service alone, or inherited by one (ACE_OBJECT_TYPE_PRESENT and
+    /// ACE_INHERITED_OBJECT_TYPE_PRESENT, MS-DTYP 2.4.4.3): no file is of one.
     pub fn is_for_one_object_type(&self) -> bool {
         let flags = || self.object_part().map(|(flags, _)| flags);
-        is_object_kind(self.kind) && flags().is_ok_and(|flags| flags & OBJECT_TYPE_PRESENT != 0)
+        is_object_kind(self.kind)
+            && flags().is_ok_and(|flags| flags & (OBJECT_TYPE_PRESENT | INHERITED_OBJECT_TYPE_PRESENT) != 0)
     }
 
     /// The rights and the principal of an object ACE that denies, of whatever type the object is (MS-DTYP 2.4.4.5, 2.4.4.9).

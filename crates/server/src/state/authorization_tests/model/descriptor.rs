@@ -97,8 +97,7 @@ impl Stored {
         for entry in above.list.iter().flatten() {
             let (to_files, to_directories, goes_on) =
                 (entry.flags & 1 != 0, entry.flags & 2 != 0, entry.flags & 4 == 0);
-            let is_for_types = matches!(entry.kind, ALLOW_OBJECT | DENY_OBJECT);
-            let counts = if is_directory { to_directories } else { to_files } && !is_for_types;
+            let counts = if is_directory { to_directories } else { to_files };
             let is_plain = matches!(entry.kind, ALLOW | DENY);
             let who = if entry.who == OWNER_CREATOR && is_plain { ADMINISTRATORS } else { entry.who };
             if counts {

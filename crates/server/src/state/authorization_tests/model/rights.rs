@@ -52,8 +52,9 @@ fn check_one(rules: Rules<'_>, asks: Asks, descriptor: &Descriptor, right: u32) 
             ALLOW => return true,
             // We evaluate no condition: the result is UNKNOWN, which grants nothing and denies.
             DENY | DENY_IF => return false,
-            DENY_OBJECT if rules.have(Difference::ObjectEntriesDeny) => return false,
-            // Object entries are for object types, which are not asked for; the others say nothing of access.
+            // Of no type, as all of a case's: it is for whatever object there is.
+            DENY_OBJECT => return false,
+            // Those that allow may be for an object type, which is not asked for; the others say nothing of access.
             _ => {}
         }
     }

@@ -15,8 +15,6 @@ pub(crate) enum Difference {
     RenamesNeedLess,
     /// FILE_READ_ATTRIBUTES is granted by every file.
     AttributesAreFree,
-    /// A denying entry for an object type denies whoever asks for none.
-    ObjectEntriesDeny,
     /// A null list adds nothing to what MAXIMUM_ALLOWED finds, beside what its owner has.
     NullListHasNoMaximum,
     /// Nobody is in BUILTIN\Users.
@@ -42,9 +40,8 @@ pub(crate) enum Difference {
 }
 
 impl Difference {
-    pub(crate) const EVERY: [Difference; 18] = [
+    pub(crate) const EVERY: [Difference; 17] = [
         Difference::AttributesAreFree,
-        Difference::ObjectEntriesDeny,
         Difference::NullListHasNoMaximum,
         Difference::MaximumBorrowsNothing,
         Difference::MakersHaveNoOwnerRights,
