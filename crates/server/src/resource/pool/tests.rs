@@ -125,6 +125,10 @@ async fn long_work_has_few_threads_and_comes_behind_others() {
             pool.submit(QueueKey { user: session / 2, session, ..ONE }, hanging.job());
         }
     }
+    // Each thread calls the next one.
+    while pool.0.running.load(Ordering::Relaxed) < 8 {
+        thread::yield_now();
+    }
     assert_eq!(pool.0.state.lock().crew.threads(), 8);
     let other = at(2);
     let priority = || rustix::process::getpriority_process(None).unwrap();
