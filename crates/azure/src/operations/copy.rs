@@ -78,8 +78,7 @@ async fn copy_from(service: &Service, ask: &Ask, url: &str, source: &Place, from
     };
     let made = async {
         let made = Made::of(service, ask, &place, &properties).await?;
-        made.finish((&place, ask.by.may_overwrite()), kept, &properties, async |to| copy_data(from, to, &facts).await)
-            .await
+        made.finish(&place, kept, &properties, async |to| copy_data(from, to, &facts).await).await
     };
     let done: Result<_, Failure> = made.await;
     if done.is_err()

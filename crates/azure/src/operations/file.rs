@@ -64,8 +64,7 @@ pub(super) async fn create(service: &Service, ask: &Ask) -> Result<Answer, Failu
     if matches!(made, Made::Leased(_)) {
         properties = properties.made_anew();
     }
-    made.finish((&place, ask.by.may_overwrite()), kept, &properties, async |file| fill(file, length, &ask.body).await)
-        .await?;
+    made.finish(&place, kept, &properties, async |file| fill(file, length, &ask.body).await).await?;
     let mut answer = changed(service, ask, StatusCode::CREATED, false).await?;
     if let Some(md5) = md5 {
         set(&mut answer, "content-md5", &md5);

@@ -16,13 +16,13 @@ use super::{Ask, Service, lease};
 use crate::failure::{Code, Failure, Lost};
 
 /// How long a name may be taken by what others have open only for a moment, and how long each look is apart.
-pub(super) const IN_USE_FOR: Duration = Duration::from_secs(2);
-pub(super) const AGAIN_AFTER: Duration = Duration::from_millis(15);
+const IN_USE_FOR: Duration = Duration::from_secs(2);
+const AGAIN_AFTER: Duration = Duration::from_millis(15);
 
 /// A file that a request makes.
 pub(super) enum Made {
     /// One beside the place, of another name, which takes the place when it is whole.
-    Beside { file: Opened, at: Place, noted: Option<Noted>, replaces: bool },
+    Beside { file: Opened, at: Place, noted: Option<Noted>, replaces: bool, may_overwrite: bool },
     /// The file that is there, by the open of its lease.
     Leased(lease::Leased),
 }
@@ -35,14 +35,17 @@ impl Made {
         place: &Place,
         properties: &SmbProperties,
     ) -> Result<Made, Failure> {
+        let may_overwrite = ask.by.may_overwrite();
         let exists = || Failure::new(Code::ResourceAlreadyExists, "The specified resource already exists.");
         if let Some(file) = lease::of_change(service, ask, place).await? {
-            return if ask.by.may_overwrite() { Ok(Made::Leased(file)) } else { Err(exists()) };
+            return if may_overwrite { Ok(Made::Leased(file)) } else { Err(exists()) };
         }
-        if !ask.by.may_overwrite() && place.tree.facts(&place.path).await.is_ok() {
-            return Err(exists());
-        }
-        let (replaces, permission) = there(place, properties).await?;
+        let (replaces, permission) = match may_overwrite {
+            true => there(place, properties).await?,
+            false if place.tree.facts(&place.path).await.is_ok() => return Err(exists()),
+            // What comes there meanwhile keeps it from its place.
+            false => (false, None),
+        };
         let (file, at, noted) =
             beside(service, ask, place, permission.is_some() || properties.has_permission()).await?;
         let done = match &permission {
@@ -50,7 +53,7 @@ impl Made {
             None => properties.set_permission(&file).await,
         };
         match done {
-            Ok(()) => Ok(Made::Beside { file, at, noted, replaces }),
+            Ok(()) => Ok(Made::Beside { file, at, noted, replaces, may_overwrite }),
             Err(failure) => {
                 undo_noted(file, noted).await;
                 Err(failure)
@@ -61,13 +64,13 @@ impl Made {
     /// Gives it all that it is to have. One that could not be given that goes again, and what was there stays.
     pub(super) async fn finish(
         self,
-        (place, may_overwrite): (&Place, bool),
+        place: &Place,
         kept: Kept,
         properties: &SmbProperties,
         work: impl AsyncFnOnce(&File) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let (file, at, noted, replaces) = match self {
-            Made::Beside { file, at, noted, replaces } => (file, at, noted, replaces),
+        let (file, at, noted, replaces, may_overwrite) = match self {
+            Made::Beside { file, at, noted, replaces, may_overwrite } => (file, at, noted, replaces, may_overwrite),
             Made::Leased(file) => {
                 // What may be refused comes before the old data go.
                 kept.replace(place, Written::InTime).await?;
@@ -91,7 +94,7 @@ impl Made {
             Ok(file.keep().await?)
         };
         let placed = match whole.await {
-            Ok(()) => take_place(&file, place, replaces || may_overwrite).await,
+            Ok(()) => take_place(&file, place, may_overwrite).await,
             refused => refused,
         };
         if let Err(refused) = placed {
@@ -196,9 +199,7 @@ async fn where_is(file: &File, place: &Place) -> Is {
 
 /// Closes a file that has its place.
 async fn closed(file: Opened, noted: Option<Noted>) {
-    if let Some(noted) = noted {
-        noted.end();
-    }
+    noted.into_iter().for_each(Noted::end);
     let _ = file.close().await;
 }
 
