@@ -64,8 +64,8 @@ use crate::turns::Taker;
 use self::body::Bodies;
 pub(crate) use self::body::Held;
 pub(crate) use self::caller::Caller;
+pub(crate) use self::ending::Awaited;
 use self::ending::Ending;
-pub(crate) use self::ending::Stays;
 use self::heads::Heads;
 pub(crate) use self::in_line::InLine;
 use self::places::Places;
@@ -187,16 +187,16 @@ struct Front {
 }
 
 async fn serve(socket: TcpListener, front: Arc<Front>) {
-    let stays = front.ending.stays();
+    let awaited = front.ending.awaited();
     let listener = match tokio::net::TcpListener::from_std(socket) {
         Ok(listener) => listener,
         Err(cause) => return not_accepted(&cause),
     };
     loop {
-        let Some(accepted) = stays.until_end(listener.accept()).await else { return };
+        let Some(accepted) = awaited.until_end(listener.accept()).await else { return };
         match accepted {
             Ok((stream, peer)) => {
-                let Some(Some(place)) = stays.until_end(front.places.take()).await else { return };
+                let Some(Some(place)) = awaited.until_end(front.places.take()).await else { return };
                 front.places.enter(place, |stay| tokio::spawn(attend(stream, peer, Arc::clone(&front), stay)));
             }
             Err(cause) => {
@@ -226,16 +226,16 @@ impl Connected {
 
 /// Attends to one connection, by HTTPS where the interface speaks that.
 async fn attend(stream: TcpStream, peer: SocketAddr, front: Arc<Front>, stay: Arc<Stay>) {
-    let stays = front.ending.stays();
+    let awaited = front.ending.awaited();
     // Answers are whole: a small one need not wait for the next.
     let _ = stream.set_nodelay(true);
     front.pacing.restore(&stream);
     let Some(tls) = &front.tls else {
-        return talk(stream, Connected { peer, is_secure: false }, front, (stay, &stays)).await;
+        return talk(stream, Connected { peer, is_secure: false }, front, (stay, &awaited)).await;
     };
-    let Some(accepted) = stays.until_end(timeout(HEAD_WITHIN, tls.accept(stream))).await else { return };
+    let Some(accepted) = awaited.until_end(timeout(HEAD_WITHIN, tls.accept(stream))).await else { return };
     match accepted {
-        Ok(Ok(stream)) => talk(stream, Connected { peer, is_secure: true }, front, (stay, &stays)).await,
+        Ok(Ok(stream)) => talk(stream, Connected { peer, is_secure: true }, front, (stay, &awaited)).await,
         Ok(Err(error)) => {
             tracing::debug!(%peer, %error, "a connection for the REST interface is no TLS, or does not trust the certificate")
         }
@@ -248,7 +248,7 @@ async fn talk<S: AsyncRead + Outlet>(
     stream: S,
     connected: Connected,
     front: Arc<Front>,
-    (stay, stays): (Arc<Stay>, &Stays),
+    (stay, awaited): (Arc<Stay>, &Awaited),
 ) {
     let parts = Arc::<Parts>::default();
     let leaving = Arc::<Leaving>::default();
@@ -277,7 +277,7 @@ async fn talk<S: AsyncRead + Outlet>(
         .serve_connection(TokioIo::new(watched), answers);
     let mut connection = pin!(connection);
     // What went wrong is the other side's to know: it has an answer, or has gone.
-    if stays.until_end(connection.as_mut()).await.is_none() {
+    if awaited.until_end(connection.as_mut()).await.is_none() {
         // What was asked is answered, and nothing more is read. Of strangers, and of who has not asked to the end of a head, nothing is waited for.
         connection.as_mut().graceful_shutdown();
         if connection.as_mut().now_or_never().is_none() && stay.is_owed_an_answer() {
@@ -402,7 +402,7 @@ impl Front {
         let busy = "The server works for as many requests of the account as it may; try again.";
         let turn = self.places.run(asked.line.taker(), stay).await;
         let turn = turn.ok_or_else(|| Failure::new(Code::ServerBusy, busy))?;
-        asked.held.running = Some(Arc::new(Running::new(turn, share, self.ending.stays())));
+        asked.held.running = Some(Arc::new(Running::new(turn, share, self.ending.awaited())));
         let asked = Arc::new(asked);
         let mut answer = match operation {
             Operation::GetFile => self.sent(asked).await?,

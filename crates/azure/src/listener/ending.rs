@@ -13,9 +13,9 @@ use tokio::sync::watch::{Receiver, Sender};
 #[derive(Clone)]
 pub(super) struct Ending(Sender<bool>);
 
-/// Held by whatever has to end by itself.
+/// Held by whatever the end waits for.
 #[derive(Clone)]
-pub(crate) struct Stays(Receiver<bool>);
+pub(crate) struct Awaited(Receiver<bool>);
 
 impl Default for Ending {
     fn default() -> Self {
@@ -24,8 +24,8 @@ impl Default for Ending {
 }
 
 impl Ending {
-    pub(super) fn stays(&self) -> Stays {
-        Stays(self.0.subscribe())
+    pub(super) fn awaited(&self) -> Awaited {
+        Awaited(self.0.subscribe())
     }
 
     /// Begins the end, and waits until nobody stays, for so long at most.
@@ -42,12 +42,12 @@ impl Ending {
     }
 }
 
-impl Stays {
+impl Awaited {
     /// Does something until the end begins; `None` where that was sooner.
     pub(super) async fn until_end<T>(&self, work: impl Future<Output = T>) -> Option<T> {
-        let mut stays = self.0.clone();
+        let mut told = self.0.clone();
         // An error: what says so is gone, which is the end, too.
-        let ends = stays.wait_for(|ends| *ends);
+        let ends = told.wait_for(|ends| *ends);
         match select(pin!(work), pin!(ends)).await {
             Either::Left((done, _)) => Some(done),
             Either::Right(_) => None,
@@ -70,7 +70,7 @@ mod tests {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap();
         let (patience, short) = (Duration::from_secs(60), Duration::from_millis(50));
         let ending = Ending::default();
-        let (stays, (tell, told)) = (ending.stays(), channel());
+        let (stays, (tell, told)) = (ending.awaited(), channel());
         runtime.spawn(async move {
             assert_eq!(stays.until_end(async { 1 }).await, Some(1));
             let heard = stays.until_end(pending::<()>()).await.is_none();
@@ -83,7 +83,7 @@ mod tests {
         ending.begin(&runtime, patience);
         assert!(begun.elapsed() < patience);
         assert_eq!(runtime.block_on(told), Ok(true));
-        let stuck = ending.stays();
+        let stuck = ending.awaited();
         let begun = Instant::now();
         ending.begin(&runtime, short);
         assert!(begun.elapsed() >= short);

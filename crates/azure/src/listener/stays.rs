@@ -210,26 +210,29 @@ impl Stays {
 }
 
 impl Stay {
+    /// Changes what is known of it, as long as it is there.
+    fn change(&self, change: impl FnOnce(&mut Staying)) {
+        if let Some(staying) = self.stays.0.lock().stays.get_mut(&self.number) {
+            change(staying);
+        }
+    }
+
     /// It takes so many bytes.
     pub(super) fn takes(&self, count: usize) {
-        if let Some(staying) = self.stays.0.lock().stays.get_mut(&self.number) {
+        self.change(|staying| {
             staying.since = Instant::now();
             staying.turn.iter_mut().for_each(|turn| turn.taken += count as u64);
-        }
+        });
     }
 
     /// It does this from now on, or has got on with it.
     pub(super) fn does(&self, doing: Doing) {
-        if let Some(staying) = self.stays.0.lock().stays.get_mut(&self.number) {
-            (staying.doing, staying.since) = (doing, Instant::now());
-        }
+        self.change(|staying| (staying.doing, staying.since) = (doing, Instant::now()));
     }
 
     /// It has proved who it is: from now on strangers go before it.
     pub(super) fn proves(&self) {
-        if let Some(staying) = self.stays.0.lock().stays.get_mut(&self.number) {
-            staying.is_stranger = false;
-        }
+        self.change(|staying| staying.is_stranger = false);
     }
 
     /// Whether it has asked for something that is not answered yet, and is no stranger.
@@ -240,16 +243,12 @@ impl Stay {
 
     /// It has a turn, or no longer.
     fn has_turn(&self, taker: Option<&Taker>) {
-        if let Some(staying) = self.stays.0.lock().stays.get_mut(&self.number) {
-            staying.turn = taker.map(Holding::of);
-        }
+        self.change(|staying| staying.turn = taker.map(Holding::of));
     }
 
     /// It has room for an answer, or no longer.
     pub(super) fn holds(&self, taker: Option<&Taker>) {
-        if let Some(staying) = self.stays.0.lock().stays.get_mut(&self.number) {
-            staying.holds = taker.map(Holding::of);
-        }
+        self.change(|staying| staying.holds = taker.map(Holding::of));
     }
 }
 

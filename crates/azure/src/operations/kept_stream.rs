@@ -19,7 +19,7 @@ use tokio::time::sleep;
 
 use super::file::FREEZE;
 use super::kept::{Kept, too_large};
-use super::opening::{Opened, Place, open, opened};
+use super::opening::{Opened, Place, closing, open, opened};
 use crate::failure::{Code, Failure};
 
 /// The stream.
@@ -57,35 +57,27 @@ pub(super) async fn read(place: &Place) -> Result<Kept, Failure> {
             };
         }
     };
-    let held = held(&stream).await;
-    let closed = stream.close().await;
-    let held = held?;
-    closed?;
+    let (held, _) = closing(stream, async |stream| held(stream).await).await?;
     Ok(value(&held).unwrap_or_default())
 }
 
 /// Changes it. Changes of one file are made one after the other.
 pub(super) async fn change(place: &Place, written: Written, change: impl FnOnce(&mut Kept)) -> Result<(), Failure> {
-    let stream = turn(place).await?;
-    let done = change_through(&stream, written, change).await;
-    let closed = stream.close().await;
-    done?;
-    Ok(closed?)
+    closing(turn(place).await?, async |stream| change_through(stream, written, change).await).await.map(drop)
 }
 
 /// Takes the room that such a change needs, so that there is some when it is made. What is kept stays as it is.
 pub(super) async fn reserve(place: &Place, change: impl Fn(&mut Kept)) -> Result<(), Failure> {
-    let stream = turn(place).await?;
-    let done = async {
-        let mut there = held(&stream).await?;
+    let reserve = async |stream: &File| {
+        let mut there = held(stream).await?;
         let mut kept = value(&there).unwrap_or_default();
         change(&mut kept);
         let text = text_of(&kept)?;
-        freeze(&stream).await?;
+        freeze(stream).await?;
         let plan = Plan::of(&there, &text);
         if !plan.first.is_empty() {
-            all(&stream, plan.first).await?;
-            there = held(&stream).await?;
+            all(stream, plan.first).await?;
+            there = held(stream).await?;
         }
         let (length, needed) = (there.len(), Plan::of(&there, &text).end());
         if needed > length
@@ -94,29 +86,24 @@ pub(super) async fn reserve(place: &Place, change: impl Fn(&mut Kept)) -> Result
             let _ = stream.set_length(length as u64).await;
             return Err(refused.into());
         }
-        Ok::<_, Failure>(())
+        Ok(())
     };
-    let done = done.await;
-    let closed = stream.close().await;
-    done?;
-    Ok(closed?)
+    closing(turn(place).await?, reserve).await.map(drop)
 }
 
 /// Gives back room that was taken and is not needed.
 pub(super) async fn give_back(place: &Place) {
     let Ok(stream) = turn(place).await else { return };
-    let given_back = async {
-        let there = held(&stream).await?;
-        freeze(&stream).await?;
+    let give_back = async |stream: &File| {
+        let there = held(stream).await?;
+        freeze(stream).await?;
         match there.trim_ascii_end().len() {
             0 => stream.delete_on_close().await?,
             length => stream.set_length(length as u64).await?,
         }
-        Ok::<_, Failure>(())
+        Ok(())
     };
-    let given_back = given_back.await;
-    let _ = stream.close().await;
-    if let Err(failure) = given_back {
+    if let Err(failure) = closing(stream, give_back).await {
         tracing::debug!(message = failure.message, "what is kept of a file takes more room than it has to");
     }
 }

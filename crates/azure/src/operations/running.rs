@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use crate::listener::Stays;
+use crate::listener::Awaited;
 use crate::turns::{Taker, Turn};
 
 tokio::task_local! {
@@ -18,12 +18,12 @@ pub(crate) struct Running {
     /// The share that it is about, for what that takes of what all share.
     share: Taker,
     /// The interface does not end before it, for a while.
-    _stays: Stays,
+    _awaited: Awaited,
 }
 
 impl Running {
-    pub(crate) fn new(turn: Turn, share: Taker, stays: Stays) -> Self {
-        Running { _turn: turn, share, _stays: stays }
+    pub(crate) fn new(turn: Turn, share: Taker, awaited: Awaited) -> Self {
+        Running { _turn: turn, share, _awaited: awaited }
     }
 
     /// Has this work be for the request.
