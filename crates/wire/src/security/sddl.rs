@@ -185,13 +185,20 @@ fn principal_at_start<'a>(text: &'a str, into: &mut Option<Sid>) -> Result<&'a s
 const NO_PRINCIPAL: SddlText =
     SddlText("a principal is neither an S-1-… nor one of the two-letter names that mean the same everywhere");
 
-/// The length of the SID that a text begins with. What follows it may be a letter that is a hexadecimal digit, too.
+/// Digits of an authority in hexadecimal (MS-DTYP 2.4.2.1): the letter behind them may be one, too, as in "O:S-1-0x010203040506D:".
+const AUTHORITY_DIGITS: usize = 12;
+
+/// The length of the SID that a text begins with.
 fn sid_length(text: &str) -> usize {
     let mut length = "S-1-".len();
     let run =
         |from: usize, is_in: fn(&u8) -> bool| text.as_bytes()[from..].iter().take_while(|byte| is_in(byte)).count();
     let is_hexadecimal = text[length..].starts_with("0x") || text[length..].starts_with("0X");
-    length += if is_hexadecimal { 2 + run(length + 2, u8::is_ascii_hexdigit) } else { run(length, u8::is_ascii_digit) };
+    length += if is_hexadecimal {
+        2 + run(length + 2, u8::is_ascii_hexdigit).min(AUTHORITY_DIGITS)
+    } else {
+        run(length, u8::is_ascii_digit)
+    };
     while text[length..].starts_with('-') {
         length += 1 + run(length + 1, u8::is_ascii_digit);
     }
@@ -374,6 +381,7 @@ mod tests {
             "D:PAI",
             "D:ARAI(A;ID;FR;;;WD)S:AI(AU;SAFA;FW;;;S-1-22-1-1000)(ML;;0x1;;;HI)",
             "O:S-1-0x010203040506-7D:(A;;0x0;;;OW)",
+            "O:S-1-0x010203040506D:(A;;FA;;;S-1-0x00010000000D)",
             "D:(A;;RCSD;;;PS)(A;NP;FX;;;S-1-5-88-3-420)",
         ] {
             let read = SecurityDescriptor::from_sddl(text).unwrap();
