@@ -4,7 +4,7 @@ import os
 
 from conformance.az_command import ACCOUNT, CONTRIBUTOR, GROUP, URL, az, log_in, refused, register
 from conformance.offered import offers_multichannel
-from conformance.report import Failure, Lines, expect
+from conformance.report import Lines, expect
 
 IN_GROUP = ("--resource-group", GROUP)
 lines = Lines()
@@ -151,14 +151,7 @@ def provisioned_v1(share_rm):
     refused("follow its size", *share_rm, "update", *share, "--provisioned-iops", "9000")
     az("storage", "account", "file-service-properties", "update", *of_account("premium"), "--enable-delete-retention", "false")
     az(*share_rm, "delete", *share, "--yes", parsed=False)
-    # The share is gone once the server has taken it away, some two seconds later.
-    for tries in reversed(range(10)):
-        try:
-            az("storage", "account", "delete", "--name", "premium", "--yes", *IN_GROUP, parsed=False)
-            break
-        except Failure:
-            if tries == 0:
-                raise
+    az("storage", "account", "delete", "--name", "premium", "--yes", *IN_GROUP, parsed=False)
 
 
 def metrics():

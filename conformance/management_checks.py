@@ -227,6 +227,9 @@ def accounts(client):
     refused(lambda: client.storage_accounts.begin_create(GROUP, "hdd", dict(wanted, sku={"name": "StandardV2_LRS"})).result(),
             "InvalidRequestPropertyValue", 400)
     refused(lambda: client.storage_accounts.begin_create(GROUP, "fresher", dict(wanted, kind="StorageV2")).result(), "InvalidRequestPropertyValue", 400)
+    client.file_shares.create(GROUP, "fresh", "short-lived", {"properties": {}})
+    refused(lambda: client.storage_accounts.delete(GROUP, "fresh"), "Conflict", 409)
+    client.file_shares.delete(GROUP, "fresh", "short-lived")
     client.storage_accounts.delete(GROUP, "fresh")
     client.storage_accounts.delete(GROUP, "fresh")
     refused(lambda: client.storage_accounts.get_properties(GROUP, "fresh"), "ResourceNotFound", 404)

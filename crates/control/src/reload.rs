@@ -34,7 +34,11 @@ pub fn reload(control: &Mutex<Control>, admin: &dyn Admin) -> Result<Vec<Problem
         give(control, admin)?;
         looks.wait_out(began + HANGS_AFTER);
     }
-    let problems = give(control, admin)?;
+    let mut problems = give(control, admin)?;
+    // What was deleted just now, and is not kept, is served no more.
+    if control.lock().sweep_deleted() {
+        problems = give(control, admin)?;
+    }
     info!(name: "catalog_read", shares_left_out = problems.iter().filter(|one| !one.served).count(), "catalog read again");
     // A command may have set something aside.
     let data = control.lock().data();
