@@ -4,6 +4,7 @@ that has it; the server is in REST_* and SMB_* variables."""
 import base64
 import datetime
 import hashlib
+import struct
 import threading
 import time
 import types
@@ -11,9 +12,9 @@ import types
 from azure.core.exceptions import HttpResponseError
 from azure.storage.fileshare import ContentSettings, NTFSAttributes, ShareClient, ShareServiceClient, generate_file_sas
 from smbprotocol.exceptions import SMBResponseException
-from smbprotocol.file_info import FileAttributes
+from smbprotocol.file_info import FileAttributes, InfoType
 from smbprotocol.open import (CreateDisposition, CreateOptions, FilePipePrinterAccessMask, ImpersonationLevel, Open, RequestedOplockLevel,
-                              ShareAccess)
+                              ShareAccess, SMB2QueryInfoRequest, SMB2QueryInfoResponse, SMB2SetInfoRequest)
 
 from conformance.report import Failure, expect
 from conformance.rest_checks import ACCOUNT, BY_SMB, FOLDER, KEY, MIB, SHARE, URL, asked, chance, lines, opened
@@ -37,7 +38,7 @@ def main():
                   sparse, md5, copies, from_url, renames, links):
         with lines.check(f"azure-storage-file-share: {check.__doc__}"):
             check(service, share)
-    for check in (leases, handles, open_below, made_whole, attributes_beside_smb, written_time, caching, streams_by_smb):
+    for check in (leases, handles, open_below, made_whole, attributes_beside_smb, written_time, caching, streams_by_smb, audited):
         with lines.check(check.__doc__), smb(*BY_SMB) as tree:
             check(share, tree)
     for check in (hostile_properties, dots, changes_at_once):
@@ -437,6 +438,60 @@ def made_whole(share, tree):
     copying.join()
     expect(0xC0000034 in seen and seen <= {0, 0xC0000034, 0xC0000043}, [hex(status) for status in seen])
     expect(share.get_permission_for_share(target.get_file_properties().permission_key) == SDDL, "it has another permission")
+
+
+def audited(share, _):
+    """a file that is written over keeps its name, as it was given, and what of it is audited"""
+    every_write_by_everyone = bytes.fromhex("02001c0001000000" "0240140016010000" "010100000000000100000000")
+    directory = share.create_directory("Audited")
+    with smb(SHARE, ACCOUNT, KEY) as tree:
+        for name, over in {
+            "Made": lambda file: file.create_file(4),
+            "Uploaded": lambda file: file.upload_file(b"over"),
+            "Permitted": lambda file: file.create_file(4, file_permission=SDDL),
+            "Copied": lambda file: file.start_copy_from_url(share.get_file_client("Audited/source").url),
+        }.items():
+            share.get_file_client("Audited/source").upload_file(b"over")
+            share.get_file_client(f"Audited/{name}").upload_file(b"first")
+            audits(tree, rf"Audited\{name}", every_write_by_everyone)
+            over(share.get_file_client(f"audited/{name.upper()}"))
+            kept = audits(tree, rf"Audited\{name}")
+            expect(kept == every_write_by_everyone, f"{name}: {kept.hex()}")
+            file = share.get_file_client(f"Audited/{name}")
+            expect(file.get_file_properties().size == 4, f"{name} was not written over")
+            if name == "Permitted":
+                told = share.get_permission_for_share(file.get_file_properties().permission_key)
+                expect(told == SDDL, f"{name} has another permission: {told}")
+        names = {one.name for one in directory.list_directories_and_files()}
+        expect(names == {"Made", "Uploaded", "Permitted", "Copied", "source"}, names)
+
+
+def audits(tree, name, entries=None):
+    """The list of what is audited of a file, which is set first where one is given."""
+    sacl, system_security, read_control = 8, 0x0100_0000, 0x0002_0000
+    file = Open(tree, name)
+    file.create(ImpersonationLevel.Impersonation, system_security | read_control, 0, EVERYBODY, CreateDisposition.FILE_OPEN, 0)
+    if entries is not None:
+        change = SMB2SetInfoRequest()
+        change["info_type"], change["additional_information"], change["file_id"] = InfoType.SMB2_0_INFO_SECURITY, sacl, file.file_id
+        change["buffer"] = struct.pack("<BBHIIII", 1, 0, 0x8010, 0, 0, 20, 0) + entries
+        answered(tree, change)
+    question = SMB2QueryInfoRequest()
+    question["info_type"], question["additional_information"], question["file_id"] = InfoType.SMB2_0_INFO_SECURITY, sacl, file.file_id
+    question["output_buffer_length"] = 4096
+    answer = SMB2QueryInfoResponse()
+    answer.unpack(answered(tree, question))
+    file.close()
+    told = answer["buffer"].get_value()
+    at = struct.unpack_from("<I", told, 12)[0]
+    return told[at:] if at else b""
+
+
+def answered(tree, request):
+    """The answer's body."""
+    connection = tree.session.connection
+    sent = connection.send(request, tree.session.session_id, tree.tree_connect_id)
+    return connection.receive(sent)["data"].get_value()
 
 
 def attributes_beside_smb(share, tree):

@@ -139,6 +139,11 @@ impl File {
         query_info::information(&self.state, class).await
     }
 
+    /// Its path in the share, as the names in it were given when they were made.
+    pub async fn path(&self) -> Result<String, Error> {
+        query_info::path(&self.state).await
+    }
+
     /// Makes the file longer, with zeros, or shorter.
     pub async fn set_length(&self, length: u64) -> Result<(), Error> {
         set_info::end_of_file(&self.state, length).await

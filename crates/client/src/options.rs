@@ -57,6 +57,10 @@ pub enum Security {
     Read,
     /// Read and change it.
     Change,
+    /// Read it, and what of it is audited, too (`SeSecurityPrivilege`).
+    ReadAudited,
+    /// Read and change all that.
+    ChangeAudited,
 }
 
 /// How to open a name.
@@ -135,11 +139,15 @@ impl OpenOptions {
             Access::Delete => look | access::DELETE,
             Access::WriteAndDelete => look | write | access::DELETE,
         };
+        let read = access::READ_CONTROL;
+        let change = read | access::WRITE_DAC | access::WRITE_OWNER;
         access
             | match self.security {
                 Security::Nothing => 0,
-                Security::Read => access::READ_CONTROL,
-                Security::Change => access::READ_CONTROL | access::WRITE_DAC | access::WRITE_OWNER,
+                Security::Read => read,
+                Security::Change => change,
+                Security::ReadAudited => read | access::ACCESS_SYSTEM_SECURITY,
+                Security::ChangeAudited => change | access::ACCESS_SYSTEM_SECURITY,
             }
     }
 

@@ -2,14 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use client::{Access, Disposition, File, FileAttributes, OpenOptions, Security, SecurityDescriptor, Sharing, Status};
+use client::{
+    Access, Disposition, File, FileAttributes, OpenOptions, Security, SecurityDescriptor, SecurityInformation, Sharing,
+    Status,
+};
 use tokio::time::sleep;
 
 use super::file::read_only;
 use super::kept::Kept;
 use super::kept_stream::Written;
 use super::opening::{Opened, Place, of_file};
-use super::permission::{self, TOLD};
+use super::permission::{self, AUDITED, TOLD};
 use super::smb_properties::SmbProperties;
 use super::unfinished::Noted;
 use super::{Ask, Service, lease};
@@ -22,9 +25,27 @@ const AGAIN_AFTER: Duration = Duration::from_millis(15);
 /// A file that a request makes.
 pub(super) enum Made {
     /// One beside the place, of another name, which takes the place when it is whole.
-    Beside { file: Opened, at: Place, noted: Option<Noted>, replaces: bool, may_overwrite: bool },
+    Beside(Box<Beside>),
     /// The file that is there, by the open of its lease.
     Leased(lease::Leased),
+}
+
+/// A file beside the place where it is to be.
+pub(super) struct Beside {
+    file: Opened,
+    at: Place,
+    noted: Option<Noted>,
+    replaced: Option<Replaced>,
+    may_overwrite: bool,
+}
+
+/// What has the name until then, and what of it stays.
+struct Replaced {
+    /// Its path, as the names in it were given: they are not those that a request has where cases differ.
+    path: String,
+    /// These parts of its security descriptor: what is audited, and all where the request names no permission.
+    descriptor: SecurityDescriptor,
+    parts: SecurityInformation,
 }
 
 impl Made {
@@ -40,20 +61,26 @@ impl Made {
         if let Some(file) = lease::of_change(service, ask, place).await? {
             return if may_overwrite { Ok(Made::Leased(file)) } else { Err(exists()) };
         }
-        let (replaces, permission) = match may_overwrite {
+        let replaced = match may_overwrite {
             true => there(place, properties).await?,
             false if place.tree.facts(&place.path).await.is_ok() => return Err(exists()),
             // What comes there meanwhile keeps it from its place.
-            false => (false, None),
+            false => None,
         };
-        let (file, at, noted) =
-            beside(service, ask, place, permission.is_some() || properties.has_permission()).await?;
-        let done = match &permission {
-            Some(permission) => permission::set(&file, permission).await,
-            None => properties.set_permission(&file).await,
+        let security = match &replaced {
+            Some(_) => Security::ChangeAudited,
+            None if properties.has_permission() => Security::Change,
+            None => Security::Nothing,
         };
-        match done {
-            Ok(()) => Ok(Made::Beside { file, at, noted, replaces, may_overwrite }),
+        let (file, at, noted) = beside(service, ask, place, security).await?;
+        let secured = async {
+            if let Some(Replaced { descriptor, parts, .. }) = &replaced {
+                permission::set_parts(&file, descriptor, *parts).await?;
+            }
+            properties.set_permission(&file).await
+        };
+        match secured.await {
+            Ok(()) => Ok(Made::Beside(Box::new(Beside { file, at, noted, replaced, may_overwrite }))),
             Err(failure) => {
                 undo_noted(file, noted).await;
                 Err(failure)
@@ -69,8 +96,8 @@ impl Made {
         properties: &SmbProperties,
         work: impl AsyncFnOnce(&File) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let (file, at, noted, replaces, may_overwrite) = match self {
-            Made::Beside { file, at, noted, replaces, may_overwrite } => (file, at, noted, replaces, may_overwrite),
+        let Beside { file, at, noted, replaced, may_overwrite } = match self {
+            Made::Beside(beside) => *beside,
             Made::Leased(file) => {
                 // What may be refused comes before the old data go.
                 kept.replace(place, Written::InTime).await?;
@@ -81,20 +108,21 @@ impl Made {
         };
         let whole = async {
             if kept != Kept::default() {
-                kept.replace(&at, if replaces { Written::Now } else { Written::InTime }).await?;
+                kept.replace(&at, if replaced.is_some() { Written::Now } else { Written::InTime }).await?;
             }
             // It goes with its session, or with the server, where either ends in the middle.
             file.delete_on_close().await?;
             work(&file).await?;
             properties.deletable().set_basic(&file).await?;
-            if replaces {
+            if replaced.is_some() {
                 // The disk has what takes the place before it does: a power cut leaves the one or the other.
                 file.flush().await?;
             }
             Ok(file.keep().await?)
         };
+        let path = replaced.as_ref().map_or(&place.path, |replaced| &replaced.path);
         let placed = match whole.await {
-            Ok(()) => take_place(&file, place, may_overwrite).await,
+            Ok(()) => take_place(&file, path, may_overwrite).await,
             refused => refused,
         };
         if let Err(refused) = placed {
@@ -116,22 +144,18 @@ impl Made {
     }
 }
 
-/// Looks at what has the name, which may be nothing. Gives whether there is something, and the permission that a file in its place has of it where none is
-/// asked for.
-async fn there(place: &Place, properties: &SmbProperties) -> Result<(bool, Option<SecurityDescriptor>), Failure> {
-    let reading = if properties.has_permission() { Security::Nothing } else { Security::Read };
-    let there = OpenOptions { security: reading, ..of_file(Access::Write) };
+/// Looks at what has the name, which may be nothing.
+async fn there(place: &Place, properties: &SmbProperties) -> Result<Option<Replaced>, Failure> {
+    let there = OpenOptions { security: Security::ReadAudited, ..of_file(Access::Write) };
     let file = match soon(|| place.open(there)).await {
         Ok(file) => file,
-        Err(failure) if failure.code == Code::ResourceNotFound => return Ok((false, None)),
+        Err(failure) if failure.code == Code::ResourceNotFound => return Ok(None),
         Err(failure) => return Err(read_only(place, failure).await),
     };
-    let permission = match properties.has_permission() {
-        true => Ok(None),
-        false => file.descriptor(TOLD).await.map(Some),
-    };
+    let parts = if properties.has_permission() { AUDITED } else { AUDITED | TOLD };
+    let (descriptor, path) = (file.descriptor(parts).await, file.path().await);
     file.close().await?;
-    Ok((true, permission?))
+    Ok(Some(Replaced { path: path?, descriptor: descriptor?, parts }))
 }
 
 /// Makes a file of another name in the same directory. Nobody else has it open.
@@ -139,10 +163,9 @@ async fn beside(
     service: &Service,
     ask: &Ask,
     place: &Place,
-    has_permission: bool,
+    security: Security,
 ) -> Result<(Opened, Place, Option<Noted>), Failure> {
     let at = place.beside()?;
-    let security = if has_permission { Security::Change } else { Security::Nothing };
     let making = OpenOptions {
         disposition: Disposition::Create,
         sharing: Sharing::Nothing,
@@ -162,8 +185,8 @@ async fn beside(
 }
 
 /// Gives a file the name of what it takes the place of.
-async fn take_place(file: &File, place: &Place, replaces: bool) -> Result<(), Failure> {
-    soon(move || async move { file.rename(&place.path, replaces).await.map_err(in_use) }).await
+async fn take_place(file: &File, path: &str, replaces: bool) -> Result<(), Failure> {
+    soon(move || async move { file.rename(path, replaces).await.map_err(in_use) }).await
 }
 
 /// Does something, and does it again for a while where somebody has the file open: mostly that is over in a moment.

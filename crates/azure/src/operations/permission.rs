@@ -21,6 +21,11 @@ use crate::failure::{Code, Failure};
 /// The parts of a descriptor that are told.
 pub(super) const TOLD: SecurityInformation =
     SecurityInformation::OWNER.union(SecurityInformation::GROUP).union(SecurityInformation::DACL);
+/// What is audited, and what else stands among that.
+pub(super) const AUDITED: SecurityInformation = SecurityInformation::SACL
+    .union(SecurityInformation::LABEL)
+    .union(SecurityInformation::ATTRIBUTE)
+    .union(SecurityInformation::SCOPE);
 /// Bytes of a permission in a header, as the service has it.
 const HEADER_BYTES_MAX: usize = 8 << 10;
 /// Permissions that are remembered of a share, and bytes of one of them.
@@ -198,12 +203,26 @@ pub(super) fn is_named(ask: &Ask) -> bool {
 
 /// Sets those parts of a descriptor that there are.
 pub(super) async fn set(file: &File, descriptor: &SecurityDescriptor) -> Result<(), Failure> {
+    set_parts(file, descriptor, parts(descriptor)).await
+}
+
+/// Sets these parts of a descriptor, those that it has not among them.
+pub(super) async fn set_parts(
+    file: &File,
+    descriptor: &SecurityDescriptor,
+    which: SecurityInformation,
+) -> Result<(), Failure> {
     let mut descriptor = descriptor.clone();
     // SMB keeps what says that entries were inherited only where that is asked for.
-    if descriptor.control.contains(Control::DACL_AUTO_INHERITED) {
-        descriptor.control |= Control::DACL_AUTO_INHERIT_REQ;
+    for (inherited, asked) in [
+        (Control::DACL_AUTO_INHERITED, Control::DACL_AUTO_INHERIT_REQ),
+        (Control::SACL_AUTO_INHERITED, Control::SACL_AUTO_INHERIT_REQ),
+    ] {
+        if descriptor.control.contains(inherited) {
+            descriptor.control |= asked;
+        }
     }
-    Ok(file.set_descriptor(&descriptor, parts(&descriptor)).await?)
+    Ok(file.set_descriptor(&descriptor, which).await?)
 }
 
 #[derive(Serialize, Deserialize)]

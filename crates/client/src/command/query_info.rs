@@ -1,7 +1,7 @@
 //! QUERY_INFO (MS-SMB2 3.2.4.9).
 
 use wire::command::query_info::{InfoType, QueryInfoRequest, QueryInfoResponse};
-use wire::fscc::file::NetworkOpen;
+use wire::fscc::file::{Name, NetworkOpen};
 use wire::fscc::{FileAttributes, FileClass};
 use wire::ids::{Command, FileId, FileTime};
 use wire::security::{SecurityDescriptor, SecurityInformation};
@@ -67,6 +67,12 @@ pub(crate) async fn descriptor(open: &OpenState, which: SecurityInformation) -> 
     let answer = open.tree.shared.perform(&Ask::of(open, Command::QUERY_INFO, &body)).await?;
     let answer = answer.expect(&[Status::SUCCESS], || format!("ask for the security of {}", open.path))?;
     Ok(SecurityDescriptor::decode(QueryInfoResponse::decode(answer.message())?.output)?)
+}
+
+/// The path as it is kept (FileNormalizedNameInformation, MS-FSCC 2.4.35).
+pub(crate) async fn path(open: &OpenState) -> Result<String, Error> {
+    let bytes = information(open, FileClass::NORMALIZED_NAME).await?;
+    Name::decode(&bytes)?.0.decode().ok_or(Error::Malformed("a file's path"))
 }
 
 /// Any information of a file, as much as one credit pays for.
