@@ -320,6 +320,10 @@ impl Front {
             // Its bodies are read there, and whoever sends one slowly keeps nobody out.
             stay.does(Doing::Sending);
             let caller = Caller::of(connected.peer, &self.places, stay);
+            let _head = match self.heads.hold(caller.taker(), request.uri(), request.headers()) {
+                Ok(head) => head,
+                Err(failure) => return self.management.refused(failure, &id, &origin),
+            };
             let answer = self.management.answer(request, &caller, &id, &origin).await;
             let charged = self.charged(answer, caller.taker(), stay).await;
             return charged.unwrap_or_else(|failure| self.management.refused(failure, &id, &origin));
@@ -393,7 +397,7 @@ impl Front {
         // Nothing is read of the body for who has proved nothing, or may not do it. What is done is proved again, once all is there.
         let Proof { by, operation, .. } = asked.prove(&self.service.catalog)?;
         stay.proves();
-        asked.held.head = self.heads.hold(asked.line.taker(), &asked.parts)?;
+        asked.held.head = self.heads.hold(asked.line.taker(), &asked.parts.uri, &asked.parts.headers)?;
         let gets_on = || stay.does(Doing::Sending);
         gets_on();
         let head = (&asked.parts.method, &asked.parts.headers, operation.body_max());

@@ -1,8 +1,8 @@
 //! The heads of requests, which are kept until a request is done: who it is has to be proved again when its turn has come. A short one is paid for by the
 //! place that its connection has, and of room for long ones an account, and an address that asks for it, have a part.
 
-use hyper::header::{HeaderName, HeaderValue};
-use hyper::http::request::Parts;
+use hyper::Uri;
+use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::failure::{Code, Failure};
 use crate::turns::{Taker, Turn, Turns};
@@ -27,8 +27,8 @@ impl Default for Heads {
 
 impl Heads {
     /// Room for a head of this taker's, where it is a long one. Nobody waits for that: until then the head is held, and not paid for.
-    pub(super) fn hold(&self, taker: &Taker, head: &Parts) -> Result<Option<Turn>, Failure> {
-        let bytes = bytes_of(head);
+    pub(super) fn hold(&self, taker: &Taker, url: &Uri, headers: &HeaderMap) -> Result<Option<Turn>, Failure> {
+        let bytes = bytes_of(url, headers);
         if bytes <= SHORT_BYTES {
             return Ok(None);
         }
@@ -37,10 +37,10 @@ impl Heads {
     }
 }
 
-fn bytes_of(head: &Parts) -> usize {
-    let url = head.uri.path_and_query().map_or(0, |url| url.as_str().len());
+fn bytes_of(url: &Uri, headers: &HeaderMap) -> usize {
+    let url = url.path_and_query().map_or(0, |url| url.as_str().len());
     let header = |(name, value): (&HeaderName, &HeaderValue)| name.as_str().len() + value.len() + HEADER_BYTES;
-    url * URL_COPIES + head.headers.iter().map(header).sum::<usize>()
+    url * URL_COPIES + headers.iter().map(header).sum::<usize>()
 }
 
 #[cfg(test)]
@@ -49,8 +49,9 @@ mod tests {
 
     use super::*;
 
-    fn head(bytes: usize) -> Parts {
-        Request::get("/").header("x-ms-meta-a", "a".repeat(bytes)).body(()).unwrap().into_parts().0
+    fn hold(heads: &Heads, taker: &Taker, bytes: usize) -> Result<Option<Turn>, Failure> {
+        let head = Request::get("/").header("x-ms-meta-a", "a".repeat(bytes)).body(()).unwrap();
+        heads.hold(taker, head.uri(), head.headers())
     }
 
     #[test]
@@ -58,15 +59,15 @@ mod tests {
         let heads = Heads::default();
         let [first, same, other] =
             [("one", 1), ("one", 2), ("two", 1)].map(|(account, host)| Taker::of(account, [192, 0, 2, host].into()));
-        let long = head(60 << 10);
-        let held: Vec<_> = std::iter::from_fn(|| heads.hold(&first, &long).ok()).collect();
+        let long = 60 << 10;
+        let held: Vec<_> = std::iter::from_fn(|| hold(&heads, &first, long).ok()).collect();
         assert!((50..100).contains(&held.len()) && held.iter().all(Option::is_some), "{}", held.len());
-        assert_eq!(heads.hold(&first, &long).err().map(|failure| failure.code), Some(Code::ServerBusy));
-        assert!(heads.hold(&same, &long).is_ok_and(|held| held.is_some()));
-        assert!(heads.hold(&other, &long).is_ok_and(|held| held.is_some()));
-        assert!(heads.hold(&first, &head(4 << 10)).is_ok_and(|held| held.is_none()), "a short one needs none");
+        assert_eq!(hold(&heads, &first, long).err().map(|failure| failure.code), Some(Code::ServerBusy));
+        assert!(hold(&heads, &same, long).is_ok_and(|held| held.is_some()));
+        assert!(hold(&heads, &other, long).is_ok_and(|held| held.is_some()));
+        assert!(hold(&heads, &first, 4 << 10).is_ok_and(|held| held.is_none()), "a short one needs none");
         drop(held);
-        assert!(heads.hold(&first, &long).is_ok());
+        assert!(hold(&heads, &first, long).is_ok());
     }
 
     #[test]
@@ -74,7 +75,8 @@ mod tests {
         let small = (0..60).fold(Request::get("/"), |request, at| request.header(format!("x-ms-meta-{at}"), "a"));
         let url = Request::get(format!("/?{}", "a".repeat(SHORT_BYTES / 2)));
         for request in [small, url] {
-            assert!(bytes_of(&request.body(()).unwrap().into_parts().0) > SHORT_BYTES);
+            let head = request.body(()).unwrap();
+            assert!(bytes_of(head.uri(), head.headers()) > SHORT_BYTES);
         }
     }
 }

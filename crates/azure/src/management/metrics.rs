@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hyper::StatusCode;
 use insight::monitor::{Aggregation, Archive, ArchiveError, Filter, Interval, Metric, Query, Series, azure};
@@ -10,6 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
 use super::answer::json as answered;
 use super::{Ask, Failure, Management};
@@ -20,6 +22,8 @@ use crate::query::decoded;
 const POINTS_MAX: i64 = 1_440;
 /// Metrics of one call, as the service has it.
 const METRICS_MAX: usize = 20;
+/// How long a call waits for its numbers, those before it among that.
+const READ_WITHIN: Duration = Duration::from_secs(30);
 /// Series of one metric, where nothing is said and at most.
 const SERIES: usize = 10;
 const SERIES_MAX: usize = 1_000;
@@ -78,10 +82,14 @@ pub(super) async fn list(management: &Management, ask: &Ask, account: &str) -> R
         Shares { names: mine.map(|share| share.name).collect(), is_all: management.catalog.accounts().len() == 1 };
     let (queries, top) = (queries(ask, Timestamp::now())?, top(ask)?);
     let archive = management.archive.clone();
-    let read = one_at_a_time(&management.metrics_turn, move || told(&archive, &queries, &shares, top)).await;
+    let read = one_at_a_time(&management.metrics_turn, move || told(&archive, &queries, &shares, top));
     let unread =
         |error: ArchiveError| Failure::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", error.to_string());
-    let told = read.ok_or_else(|| {
+    let told = timeout(READ_WITHIN, read).await.map_err(|_| {
+        let message = "The numbers were not read in time; try again, or ask for fewer.";
+        Failure::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message)
+    })?;
+    let told = told.ok_or_else(|| {
         Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalServerError", "The request failed in the server.")
     })?;
     Ok(answered(StatusCode::OK, &told.map_err(unread)?))
