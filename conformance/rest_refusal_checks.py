@@ -1,10 +1,12 @@
 """What REST says where a disk or a limit refuses something: that it is this, and no missing right, no SMB client and no moment. Runs inside the environment that
 has azure-storage-file-share; the program is $MULTILANE."""
 
+import concurrent.futures
 import os
 import pathlib
 import subprocess
 import tempfile
+import time
 
 from azure.core.exceptions import HttpResponseError
 
@@ -91,11 +93,24 @@ def disk_refuses(place):
             share = service.get_share_client(DISK)
             file = share.get_file_client("file")
             file.upload_file(b"data")
+            leased = share.get_file_client("leased")
+            leased.upload_file(b"data")
+            lease = leased.acquire_lease()
             disk.freeze()
             try:
-                refused(lambda: share.get_file_client("new").create_file(1, read_timeout=HANGS_SECONDS), "OperationTimedOut", 500, "does not answer")
+                # The lease of one of them has it open.
+                asked = (lambda: share.get_file_client("new").create_file(1, read_timeout=HANGS_SECONDS),
+                         lambda: leased.upload_range(b"late", 0, 4, lease=lease, read_timeout=HANGS_SECONDS))
+                with concurrent.futures.ThreadPoolExecutor() as threads:
+                    list(threads.map(lambda work: refused(work, "OperationTimedOut", 500, "does not answer"), asked))
+                expect(service.get_share_client(SHARE).get_file_client("elsewhere").upload_file(b"x"), "another share is not served")
             finally:
                 disk.thaw()
+            until = time.monotonic() + HANGS_SECONDS
+            while leased.download_file().readall() != b"late":
+                expect(time.monotonic() < until, "what was late is never done")
+                time.sleep(0.1)
+            lease.release()
             ran("mount", "--bind", str(disk.folder), str(read_only))
             told(place / "data", "share", "create", READ_ONLY, "--path", str(read_only))
             ran("mount", "-o", "remount,bind,ro", str(read_only))

@@ -290,10 +290,10 @@ impl Failure {
         Some(Failure::new(code, message))
     }
 
-    /// A file that was not opened in time, where it is the disk that does not answer.
-    pub(crate) fn blaming_disk(self) -> Self {
+    /// The disk of a share does not answer.
+    pub(crate) fn of_disk() -> Self {
         let message = "The disk of the share does not answer; try again, or ask who operates the server, where `multilane status` tells of it.";
-        Failure { code: Code::OperationTimedOut, message: message.to_owned(), ..self }
+        Failure::new(Code::OperationTimedOut, message)
     }
 
     /// No such share.

@@ -29,6 +29,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use control::{CorsRule, Keys, KnownCatalog, Operations, Role, StoredPolicy};
 use futures_util::FutureExt;
+use futures_util::future::{Either, select};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::header::HOST;
 use hyper::server::conn::http1;
@@ -424,11 +425,15 @@ impl Front {
         Taker::of_share(account, share.as_ref().map_or("", |share| &share.name))
     }
 
-    /// Does it. Whoever leaves in the middle leaves nothing open: what only reads ends there, and what changes something goes on to its end.
+    /// Does it. Whoever leaves in the middle, or is told that a disk does not answer, leaves nothing open: what only reads ends there, and what changes
+    /// something goes on to its end.
     async fn done(&self, asked: Arc<Asked>, operation: Operation) -> Result<Answer, Failure> {
-        let doing = tokio::spawn(Arc::clone(&self.service).perform(asked));
+        let doing = tokio::spawn(Arc::clone(&self.service).perform(Arc::clone(&asked)));
         let _wanted = operation.only_reads().then(|| Wanted(doing.abort_handle()));
-        let done = doing.await;
+        let done = match select(doing, pin!(self.service.given_up(&asked))).await {
+            Either::Left((done, _)) => done,
+            Either::Right((failure, _)) => return Err(failure),
+        };
         done.unwrap_or_else(|_| Err(Failure::new(Code::InternalError, "The request failed in the server.")))
     }
 

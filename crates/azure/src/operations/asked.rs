@@ -44,7 +44,7 @@ pub(crate) struct Proof {
     pub(crate) by: Proven,
     pub(crate) operation: Operation,
     snapshot: Option<SnapshotTime>,
-    source: Option<CopySource>,
+    pub(super) source: Option<CopySource>,
 }
 
 impl Asked {

@@ -7,6 +7,7 @@ mod copy;
 mod delegation;
 mod described;
 mod directory;
+mod disk;
 mod file;
 mod freed;
 mod handles;
@@ -141,14 +142,6 @@ impl Service {
             Lost::Session => self.sessions.forget(&ask.by, since).await,
         }
         done
-    }
-
-    /// Blames a share's disk, and no SMB client, where a file was not opened in time and that disk does not answer.
-    fn of_disk(&self, ask: &Ask, failure: Failure) -> Failure {
-        let source = ask.source.as_ref().and_then(|source| source.target.share.as_deref());
-        let shares = [ask.target.share.as_deref(), source];
-        let hangs = || shares.into_iter().flatten().any(|share| self.operations.disk_hangs(share));
-        if failure.code == Code::ClientCacheFlushDelay && hangs() { failure.blaming_disk() } else { failure }
     }
 
     async fn done(&self, ask: &Ask) -> Result<Answer, Failure> {

@@ -17,7 +17,7 @@ use crate::failure::{Code, Failure};
 use crate::target::Target;
 
 /// How long a request waits for SMB clients to give up what they cache of a file. They may take longer, and the next request finds it done.
-const FLUSH_WITHIN: Duration = Duration::from_secs(20);
+pub(super) const FLUSH_WITHIN: Duration = Duration::from_secs(20);
 
 /// A file or directory that a request names.
 pub(super) struct Place {

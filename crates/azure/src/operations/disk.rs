@@ -1,0 +1,43 @@
+//! Shares whose disk does not answer, as a frozen file system's does not.
+
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
+
+use super::opening::FLUSH_WITHIN;
+use super::{Ask, Asked, Service};
+use crate::failure::{Code, Failure};
+
+/// How often it is looked whether a disk answers again.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+impl Service {
+    /// Blames a share's disk, and no SMB client, where a file was not opened in time and that disk does not answer.
+    pub(super) fn of_disk(&self, ask: &Ask, failure: Failure) -> Failure {
+        let source = ask.source.as_ref().and_then(|source| source.target.share.as_deref());
+        let shares = [ask.target.share.as_deref(), source];
+        if failure.code == Code::ClientCacheFlushDelay && self.hangs(shares) { Failure::of_disk() } else { failure }
+    }
+
+    /// What whoever asks for this is told once the disk of a share that it is about has not answered for as long as an open may take: what is done there
+    /// goes on when that answers again.
+    pub(crate) async fn given_up(&self, asked: &Asked) -> Failure {
+        // Most requests are done by then.
+        sleep(LOOK_EVERY).await;
+        let source = asked.prove(&self.catalog).ok().and_then(|proof| proof.source);
+        let source = source.and_then(|source| source.target.share);
+        let shares = [asked.target.share.as_deref(), source.as_deref()];
+        let mut since = None;
+        loop {
+            since = self.hangs(shares).then(|| since.unwrap_or_else(Instant::now));
+            if since.is_some_and(|since: Instant| since.elapsed() >= FLUSH_WITHIN) {
+                return Failure::of_disk();
+            }
+            sleep(LOOK_EVERY).await;
+        }
+    }
+
+    fn hangs(&self, shares: [Option<&str>; 2]) -> bool {
+        shares.into_iter().flatten().any(|share| self.operations.disk_hangs(share))
+    }
+}
