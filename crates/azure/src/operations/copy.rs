@@ -80,13 +80,8 @@ async fn copy_from(service: &Service, ask: &Ask, url: &str, source: &Place, from
         let made = Made::of(service, ask, &place, &properties).await?;
         made.finish(&place, kept, &properties, async |to| copy_data(from, to, &facts).await).await
     };
-    let done: Result<_, Failure> = made.await;
-    if done.is_err()
-        && let Some(freed) = freed
-    {
-        freed.undo(&place).await;
-    }
-    done.map(|_| id)
+    Freed::written_over(freed, &place, made).await?;
+    Ok(id)
 }
 
 /// The descriptor of the source, where it is to be copied.

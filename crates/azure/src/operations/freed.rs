@@ -21,8 +21,23 @@ impl Freed {
         Ok(Some(Freed { attributes }))
     }
 
+    /// Does what writes over it, or over what was never read-only. Where that fails it is read-only again.
+    pub(super) async fn written_over<T>(
+        freed: Option<Freed>,
+        place: &Place,
+        work: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
+        let done = work.await;
+        if done.is_err()
+            && let Some(freed) = freed
+        {
+            freed.undo(place).await;
+        }
+        done
+    }
+
     /// Has it be read-only again, where it is there still.
-    pub(super) async fn undo(self, place: &Place) {
+    async fn undo(self, place: &Place) {
         if let Err(failure) = set_attributes(place, self.attributes).await {
             tracing::debug!(message = failure.message, "a file that is not written over is read-only no longer");
         }

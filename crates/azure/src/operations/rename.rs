@@ -47,13 +47,7 @@ pub(super) async fn rename(service: &Service, ask: &Ask) -> Result<Answer, Failu
             true => free(service, ask, &to).await?,
             false => None,
         };
-        let renamed = renamed(file, &source, (&to, replaces), &given).await;
-        if renamed.is_err()
-            && let Some(freed) = freed
-        {
-            freed.undo(&to).await;
-        }
-        renamed
+        Freed::written_over(freed, &to, renamed(file, &source, (&to, replaces), &given)).await
     };
     let done = match leased {
         Some(file) => work(&file).await,
