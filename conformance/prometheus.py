@@ -37,10 +37,17 @@ class Told(multilane.Multilane):
 
     def __init__(self, wanted):
         super().__init__(wanted)
-        self.metrics_port = free_port()
+        self.metrics_port, self.rest_port = free_port(), free_port()
 
     def command(self):
-        return [*super().command(), "--metrics", str(self.metrics_port)]
+        return [*super().command(), "--metrics", str(self.metrics_port), "--rest", f"{HOST}:{self.rest_port}"]
+
+    def ask_by_rest(self):
+        """Asks for a file, and proves nothing."""
+        try:
+            urllib.request.urlopen(f"http://{HOST}:{self.rest_port}/{self.keeper}/{self.share}/file0", timeout=30)
+        except urllib.error.HTTPError as refused:
+            refused.close()
 
     def text(self, accept):
         url = f"http://{HOST}:{self.metrics_port}/metrics"
@@ -103,6 +110,7 @@ def load(server):
             for again in range(2):
                 client(server, "cp", at(server, f"file{number}"), str(local / f"back{number}-{again}"))
     client(server, "ls", f"smb://{server.user}@{server.host}:{server.port}/provisioned")
+    server.ask_by_rest()
 
 
 def client(server, *words):

@@ -113,6 +113,6 @@ def run(kind, report, options):
     rest_table.compare(report, NAME, asked, "Python", options, set(rest_table.OPERATIONS) - rest_table.OF_SHARES - rest_table.OF_SNAPSHOTS)
     built = subprocess.run([python, "-c", BUILT], capture_output=True, text=True, timeout=CHECK_SECONDS, check=True)
     rest_table.whole(report, NAME, built.stdout.split())
-    for checks in ("rest_dev_checks", "rest_fault_checks", "rest_refusal_checks"):
+    for checks in ("rest_dev_checks", "rest_counted_checks", "rest_fault_checks", "rest_refusal_checks"):
         report.absorb(NAME, [python, "-m", f"conformance.{checks}"], CHECK_SECONDS, env=dict(os.environ, MULTILANE=str(multilane.binary())),
                       cwd=packages.ROOT)

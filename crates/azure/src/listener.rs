@@ -3,6 +3,7 @@
 mod answers;
 mod body;
 mod caller;
+mod counted;
 mod ending;
 #[cfg(test)]
 mod fairness_tests;
@@ -36,6 +37,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use insight::monitor::Tally;
 use jiff::Timestamp;
 use netif::Pacing;
 use server::Connector;
@@ -65,6 +67,7 @@ use crate::turns::Taker;
 use self::body::Bodies;
 pub(crate) use self::body::Held;
 pub(crate) use self::caller::Caller;
+use self::counted::Counted;
 pub(crate) use self::ending::Awaited;
 use self::ending::Ending;
 use self::heads::Heads;
@@ -92,6 +95,8 @@ pub struct Source {
     pub smb: Connector,
     /// Where what the server has done is kept.
     pub archive: PathBuf,
+    /// Where what is asked for is counted.
+    pub tally: Arc<Tally>,
     /// The folder for records of files that are being made; what they tell of when it starts goes.
     pub unfinished: PathBuf,
     /// The resource group of the management interface.
@@ -184,6 +189,7 @@ struct Front {
     bodies: Bodies,
     places: Places,
     ending: Ending,
+    tally: Arc<Tally>,
     asked: AtomicU64,
 }
 
@@ -260,10 +266,11 @@ async fn talk<S: AsyncRead + Outlet>(
         let leaving = Arc::clone(&leaving);
         async move {
             leaving.sent().await;
-            let mut answer = front.answer(request, connected, &stay).await;
+            let mut counted = Counted::begin(&front.tally);
+            let mut answer = front.answer(request, connected, (&stay, &mut counted)).await;
             let turn = answer.extensions_mut().remove::<Arc<Turn>>();
             leaving.begin(turn);
-            Ok::<_, std::convert::Infallible>(answer.map(|body| Taken::by(stay, parts, leaving, body)))
+            Ok::<_, std::convert::Infallible>(answer.map(|body| Taken::by(stay, parts, leaving, (body, counted))))
         }
     });
     let mut http = http1::Builder::new();
@@ -304,11 +311,17 @@ impl Front {
             bodies: Bodies::default(),
             places: Places::of_this_process(),
             ending: Ending::default(),
+            tally: source.tally,
             asked: AtomicU64::new(1),
         }
     }
 
-    async fn answer(&self, request: Request<Incoming>, connected: Connected, stay: &Arc<Stay>) -> Answer {
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        connected: Connected,
+        (stay, counted): (&Arc<Stay>, &mut Counted),
+    ) -> Answer {
         stay.does(Doing::Waiting);
         let id = format!("{:016x}", self.asked.fetch_add(1, Ordering::Relaxed));
         // All of the head that outlives what is done.
@@ -318,6 +331,7 @@ impl Front {
             && management::is_for(host, request.uri().path(), request.uri().query())
         {
             let origin = format!("{}://{host}", connected.scheme());
+            counted.is_of_management();
             // Its bodies are read there, and whoever sends one slowly keeps nobody out.
             stay.does(Doing::Sending);
             let caller = Caller::of(connected.peer, &self.places, stay);
@@ -336,14 +350,18 @@ impl Front {
         let account = target.as_ref().map_or("", |target| &target.account);
         let taker = Taker::of(account, connected.peer.ip());
         let answer = match target {
-            Ok(_) if method == Method::OPTIONS => cors::preflight(&rules, request.headers()),
-            Ok(target) => self.carried_out((request, &id), target, connected, stay).await,
+            Ok(_) if method == Method::OPTIONS => {
+                counted.is_preflight();
+                cors::preflight(&rules, request.headers())
+            }
+            Ok(target) => self.carried_out((request, &id), target, connected, (stay, counted)).await,
             Err(failure) => Err(failure),
         };
         let answer = match answer {
             Ok(answer) => self.charged(answer, &taker, stay).await,
             Err(failure) => Err(failure),
         };
+        counted.is_answered(&answer);
         let mut answer = without_body(&method, answer.unwrap_or_else(|failure| failed(&failure)));
         cors::allow(&rules, &method, &headers, &mut answer);
         finish(&mut answer, &id, headers.get("x-ms-client-request-id"), headers.get("x-ms-version"));
@@ -376,7 +394,7 @@ impl Front {
         (request, id): (Request<Incoming>, &str),
         target: Target,
         connected: Connected,
-        stay: &Arc<Stay>,
+        (stay, counted): (&Arc<Stay>, &mut Counted),
     ) -> Result<Answer, Failure> {
         let (parts, body) = request.into_parts();
         check_version(parts.headers.get("x-ms-version"))?;
@@ -395,8 +413,11 @@ impl Front {
             held: Held::default(),
             line,
         };
+        counted.asks(&asked, &self.service.catalog);
         // Nothing is read of the body for who has proved nothing, or may not do it. What is done is proved again, once all is there.
-        let Proof { by, operation, .. } = asked.prove(&self.service.catalog)?;
+        let proof = asked.prove(&self.service.catalog)?;
+        counted.proves(&proof);
+        let Proof { by, operation, .. } = proof;
         stay.proves();
         asked.held.head = self.heads.hold(asked.line.taker(), &asked.parts.uri, &asked.parts.headers)?;
         let gets_on = || stay.does(Doing::Sending);
@@ -404,6 +425,7 @@ impl Front {
         let head = (&asked.parts.method, &asked.parts.headers, operation.body_max());
         let share = self.part_of(by.account(), asked.target.share.as_deref());
         (asked.body, asked.held.body) = self.bodies.read(&share, head, body, gets_on).await?;
+        counted.received(asked.body.len());
         let busy = "The server works for as many requests of the account as it may; try again.";
         let turn = self.places.run(asked.line.taker(), stay).await;
         let turn = turn.ok_or_else(|| Failure::new(Code::ServerBusy, busy))?;
@@ -464,12 +486,14 @@ struct Taken {
     parts: Arc<Parts>,
     leaving: Arc<Leaving>,
     body: Piecewise,
+    length: u64,
+    counted: Counted,
 }
 
 impl Taken {
-    fn by(stay: Arc<Stay>, parts: Arc<Parts>, leaving: Arc<Leaving>, body: Piecewise) -> Self {
+    fn by(stay: Arc<Stay>, parts: Arc<Parts>, leaving: Arc<Leaving>, (body, counted): (Piecewise, Counted)) -> Self {
         stay.does(Doing::Taking);
-        Taken { stay, parts, leaving, body }
+        Taken { stay, parts, leaving, length: body.length(), body, counted }
     }
 }
 
@@ -500,6 +524,7 @@ impl Body for Taken {
 impl Drop for Taken {
     /// All of it is on its way.
     fn drop(&mut self) {
+        self.counted.is_taken(self.length - self.body.length(), self.body.is_over());
         self.leaving.hand_over();
     }
 }

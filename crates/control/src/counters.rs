@@ -73,6 +73,7 @@ enum PartAuthentication {
     AccountKey,
     Ntlm,
     Anonymous,
+    Inside,
 }
 
 /// How a [`Scope`] crosses.

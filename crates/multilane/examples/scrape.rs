@@ -101,6 +101,7 @@ fn measure(server: &Server, shares: usize) -> Result<(), std::fmt::Error> {
             shares: (0..shares)
                 .map(|number| ObservedShare { name: share_name(number), ..Default::default() })
                 .collect(),
+            rest: Default::default(),
         });
         reading.push(began.elapsed());
         rows = observed.counters.rows.len();

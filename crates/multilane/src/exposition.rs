@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use control::{Error, ServerHealth, ShareGauges};
 use insight::exposition::Sender;
+use insight::monitor::Tally;
 use jiff::Timestamp;
 use server::admin::Admin;
 use tracing::info;
@@ -14,8 +15,8 @@ use web::{Collector, Metrics, Push, Source};
 use crate::listening::not_listening;
 use crate::log::Log;
 
-/// What is known of the shares without asking anybody, and how the server is.
-pub(crate) type Shares = (ShareGauges, ServerHealth);
+/// What is known of the shares without asking anybody, what REST is asked of them, and how the server is.
+pub(crate) type Shares = (ShareGauges, Arc<Tally>, ServerHealth);
 
 /// Listens, where that is wanted.
 pub(crate) fn listen(address: Option<SocketAddr>) -> Result<Option<Metrics>, Error> {
@@ -54,11 +55,12 @@ fn guid(bytes: [u8; 16]) -> String {
     parts.map(hex).join("-")
 }
 
-fn source(admin: Arc<dyn Admin>, (shares, health): Shares, since: Timestamp, log: &Log) -> Source {
+fn source(admin: Arc<dyn Admin>, (shares, rest, health): Shares, since: Timestamp, log: &Log) -> Source {
     let loss = log.loss();
     Source {
         admin,
         shares,
+        rest,
         health,
         log: Box::new(move || loss.so_far()),
         version: env!("CARGO_PKG_VERSION"),

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use control::{Control, DataFolder, ShareGauges, ShareProperties};
 use insight::Change;
-use insight::monitor::{Archive, ArchiveError, Backlog, Interval, Metric, Record};
+use insight::monitor::{Archive, ArchiveError, Backlog, Interval, Metric, Record, Tally};
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use server::admin::{Admin, CountersView, Counts, Events, Scope};
+use server::admin::{Admin, Authentication, CountersView, Counts, Events, Scope};
 use tracing::{error, info, warn};
 
 /// The file in the data folder.
@@ -37,7 +37,7 @@ impl Recorder {
         folder: &DataFolder,
         admin: Arc<dyn Admin>,
         control: &Arc<Mutex<Control>>,
-        gauges: ShareGauges,
+        (gauges, rest): (ShareGauges, Arc<Tally>),
     ) -> std::io::Result<Self> {
         let (stop, stopped) = channel();
         let control = Arc::downgrade(control);
@@ -46,6 +46,7 @@ impl Recorder {
             admin,
             control,
             gauges,
+            rest,
             earlier: nothing(),
             backlog: Backlog::default(),
             is_failing: false,
@@ -76,6 +77,8 @@ struct Keeper {
     /// Gone when the server has been told to end.
     control: Weak<Mutex<Control>>,
     gauges: ShareGauges,
+    /// What the REST interface is asked for.
+    rest: Arc<Tally>,
     earlier: CountersView,
     backlog: Backlog,
     is_failing: bool,
@@ -103,6 +106,9 @@ impl Keeper {
         let later = self.admin.counters();
         let mut records = of_requests(&Change::between(&self.earlier, &later));
         self.earlier = later;
+        for (share, record) in self.rest.take() {
+            records.entry(share).or_default().add(&record);
+        }
         self.add_levels(&mut records);
         let (minutes, merged) = (self.backlog.minutes(), self.backlog.merged());
         self.backlog.add(begin, records);
@@ -174,7 +180,10 @@ fn of_requests(change: &Change) -> BTreeMap<String, Record> {
     let mut used: BTreeMap<String, Counts> = BTreeMap::new();
     for row in &change.rows {
         let Some((share, authentication)) = share_of(&row.scope) else { continue };
-        records.entry(share.clone()).or_default().add_requests(authentication, &row.counts);
+        // The REST interface tells of what it was asked for.
+        if authentication != Authentication::Inside {
+            records.entry(share.clone()).or_default().add_requests(authentication.name(), &row.counts);
+        }
         used.entry(share).or_default().add(&row.counts);
     }
     for (share, counts) in used.iter().filter(|(share, _)| !share.is_empty()) {
@@ -184,10 +193,10 @@ fn of_requests(change: &Change) -> BTreeMap<String, Record> {
 }
 
 /// The share that a row is about, and how its users have proved who they are.
-fn share_of(scope: &Scope) -> Option<(String, &'static str)> {
+fn share_of(scope: &Scope) -> Option<(String, Authentication)> {
     match scope {
-        Scope::Share { name, authentication } => Some((name.clone().unwrap_or_default(), authentication.name())),
-        Scope::OtherShares { authentication } => Some((OTHER_SHARES.to_owned(), authentication.name())),
+        Scope::Share { name, authentication } => Some((name.clone().unwrap_or_default(), *authentication)),
+        Scope::OtherShares { authentication } => Some((OTHER_SHARES.to_owned(), *authentication)),
         _ => None,
     }
 }

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use azure::{Certificate, Listening, NoCertificate, Rest, Source};
 use clap::Subcommand;
@@ -9,6 +10,7 @@ use control::{
     AccountName, Catalog, DEVELOPMENT_KEY, DataFolder, Error, KnownCatalog, Operations, REST_CERTIFICATE, Seen,
     is_for_machine, see,
 };
+use insight::monitor::Tally;
 use serde::Serialize;
 use server::Server;
 use tracing::{info, warn};
@@ -189,13 +191,14 @@ pub(crate) fn start(
     catalog: KnownCatalog,
     operations: Operations,
     (archive, unfinished): (PathBuf, PathBuf),
+    tally: Arc<Tally>,
     group: &str,
 ) -> Result<Option<Rest>, Error> {
     let (Some(endpoint), Some(smb)) = (endpoint, server.addresses().first()) else { return Ok(None) };
     let url = endpoint.url();
     let (smb, certificate) = (server.connector(from_here(*smb)), endpoint.certificate);
     let group = group.to_owned();
-    let source = Source { catalog, operations, smb, archive, unfinished, group, certificate };
+    let source = Source { catalog, operations, smb, archive, tally, unfinished, group, certificate };
     let rest = Rest::start(endpoint.listening, source).map_err(|cause| {
         Error::machine(format!("the REST interface cannot be served: {cause}"), "try again, or leave --rest out")
     })?;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use control::{ServerHealth, ShareGauges, ShareReading};
 use insight::exposition::{LogLoss, Observed, ObservedLimits, ObservedShare, ObservedSpace};
+use insight::monitor::Tally;
 use parking_lot::Mutex;
 use server::admin::{Admin, StoreWait};
 
@@ -20,6 +21,8 @@ pub struct Source {
     pub admin: Arc<dyn Admin>,
     /// Its shares.
     pub shares: ShareGauges,
+    /// What its REST interface is asked for.
+    pub rest: Arc<Tally>,
     /// What may be wrong with it.
     pub health: ServerHealth,
     /// What the log does not have.
@@ -105,6 +108,7 @@ impl Source {
             locked_users: self.admin.locked_users().len(),
             data_available: self.health.data_available_bytes(),
             shares: shares.collect(),
+            rest: self.rest.totals(),
         }
     }
 }

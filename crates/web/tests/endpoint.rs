@@ -24,6 +24,7 @@ fn serving(metrics: &Metrics, fake: &Arc<Fake>) {
     metrics.serve(Source {
         admin: Arc::clone(fake) as Arc<_>,
         shares: ShareGauges::default(),
+        rest: Arc::default(),
         health: ServerHealth::default(),
         log: Box::new(LogLoss::default),
         version: "1.2.3",

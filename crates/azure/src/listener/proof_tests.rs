@@ -56,6 +56,7 @@ impl Kit {
             operations: Operations::new(&folder, &control, server.admin()),
             smb: server.connector(server.addresses()[0]),
             archive: folder.path().join("archive"),
+            tally: Arc::default(),
             unfinished: folder.path().join("unfinished"),
             group: crate::GROUP.to_owned(),
             certificate: None,

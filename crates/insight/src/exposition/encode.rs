@@ -9,12 +9,12 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry;
-use server::admin::{Api, LatencyKind, ResponseType, Scope, StoreWait, Sum, Wait, status_name};
+use server::admin::{Api, Counts, LatencyKind, ResponseType, Scope, StoreWait, Sum, Wait, status_name};
 
 use crate::exposition::families::{self as family, Family, Kind, Unit};
 use crate::exposition::histogram::{Histogram, seconds};
 use crate::exposition::observed::{Observed, ObservedLimits, ObservedShare, ObservedSpace};
-use crate::exposition::shares::Row;
+use crate::exposition::shares::{Row, is_inside};
 
 /// Whose fault it is not that a request failed: these are told from the start, so that the first one is an increase.
 const OF_SERVER: [ResponseType; 3] =
@@ -84,12 +84,20 @@ impl Samples {
     fn encode_requests(&self, out: &mut Out<'_>) -> Encoded {
         let requests = self.shares.iter().flat_map(|(share, row)| {
             let pairs = Api::ALL.iter().flat_map(|api| ResponseType::ALL.iter().map(move |response| (*api, *response)));
-            let counted = pairs.map(|(api, response)| (api, response, row.counts.requests(api, response)));
+            let of_clients =
+                |api, response| row.counts.requests(api, response).saturating_sub(row.inside.requests(api, response));
+            let counted = pairs.map(move |(api, response)| (api, response, of_clients(api, response)));
             counted.filter(|(.., count)| *count > 0).map(|(api, response, count)| {
                 ([("share", share.as_str()), ("api", api.name()), ("response", response.name())], number(count))
             })
         });
         out.all(&family::REQUESTS, requests)?;
+        let by_rest = self.shares.iter().flat_map(|(share, row)| {
+            row.rest.iter().map(|((api, response), count)| {
+                ([("share", share.as_str()), ("api", *api), ("response", response.name())], number(*count))
+            })
+        });
+        out.all(&family::REST_REQUESTS, by_rest)?;
         let failed = self.shares.iter().flat_map(|(share, row)| {
             OF_SERVER.iter().map(|response| {
                 let count = row.counts.requests_with(*response);
@@ -193,12 +201,16 @@ impl Samples {
 
 /// Errors by the name of their status.
 fn errors(server: &Observed) -> BTreeMap<String, u64> {
+    let of = |is_it: &dyn Fn(&Scope) -> bool| {
+        let mut counts = Counts::default();
+        server.counters.rows.iter().filter(|row| is_it(&row.scope)).for_each(|row| counts.add(&row.counts));
+        counts
+    };
     let mut errors = BTreeMap::new();
-    for row in server.counters.rows.iter().filter(|row| row.scope == Scope::Server) {
-        for (status, count) in row.counts.errors() {
-            let name = status_name(*status).unwrap_or_else(|| OTHER_STATUS.to_owned());
-            *errors.entry(name).or_default() += count;
-        }
+    // What REST looks for and does not find is no error of anybody's.
+    for (status, count) in of(&|scope| *scope == Scope::Server).since(&of(&is_inside)).errors() {
+        let name = status_name(*status).unwrap_or_else(|| OTHER_STATUS.to_owned());
+        *errors.entry(name).or_default() += count;
     }
     errors
 }

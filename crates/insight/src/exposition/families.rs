@@ -86,6 +86,7 @@ pub const FAMILIES: &[Family] = &[
     CHANNELS_LOST,
     ERRORS,
     REQUESTS,
+    REST_REQUESTS,
     SERVER_ERRORS,
     DURATION,
     WAITED,
@@ -156,6 +157,11 @@ pub(super) const REQUESTS: Family = counter(
     "requests",
     &["share", "api", "response"],
     "Requests that were answered, by what was asked for and how that ended.",
+);
+pub(super) const REST_REQUESTS: Family = counter(
+    "rest_requests",
+    &["share", "api", "response"],
+    "Requests to the REST interface that were answered, by what was asked for and how that ended.",
 );
 pub(super) const SERVER_ERRORS: Family = counter(
     "server_errors",

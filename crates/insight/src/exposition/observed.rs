@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::monitor::Totals;
 use server::admin::{AuditCounts, CountersView, LimitUse, MemoryUse, StoreWait};
 
 /// A server as it was seen.
@@ -35,6 +36,8 @@ pub struct Observed {
     pub data_available: Option<u64>,
     /// The shares of its configuration.
     pub shares: Vec<ObservedShare>,
+    /// What the REST interface was asked for.
+    pub rest: Totals,
 }
 
 /// Lines that the log does not have, since the server started.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use server::admin::{Counts, Scope};
+use server::admin::{Authentication, Counts, ResponseType, Scope};
 
 use crate::exposition::observed::{Observed, ObservedShare};
 
@@ -22,6 +22,10 @@ pub(super) struct Names(BTreeSet<String>);
 pub(super) struct Row {
     /// What was done with it.
     pub(super) counts: Counts,
+    /// What of that was done for the REST interface.
+    pub(super) inside: Counts,
+    /// What that was asked for, and how it ended.
+    pub(super) rest: BTreeMap<(&'static str, ResponseType), u64>,
     /// What it is, where the configuration has it.
     pub(super) share: Option<ObservedShare>,
 }
@@ -48,7 +52,18 @@ impl Names {
                 | Scope::Session { .. }
                 | Scope::Channel { .. } => continue,
             };
-            rows.entry(name).or_default().counts.add(&row.counts);
+            let known = rows.entry(name).or_default();
+            known.counts.add(&row.counts);
+            if is_inside(&row.scope) {
+                known.inside.add(&row.counts);
+            }
+        }
+        for ((share, api, response), count) in &observed.rest {
+            let name = match share.as_str() {
+                NONE => NONE.to_owned(),
+                share => self.own(share).unwrap_or_else(|| OTHERS.to_owned()),
+            };
+            *rows.entry(name).or_default().rest.entry((*api, *response)).or_default() += count;
         }
         rows
     }
@@ -63,4 +78,10 @@ impl Names {
         }
         Some(share.to_owned())
     }
+}
+
+/// True of what is done for the REST interface by requests of the server's own.
+pub(super) fn is_inside(scope: &Scope) -> bool {
+    let (Scope::Share { authentication, .. } | Scope::OtherShares { authentication }) = scope else { return false };
+    *authentication == Authentication::Inside
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::monitor::Totals;
 use server::admin::{
     Api, AuditCounts, Authentication, CountersRow, CountersView, Counts, Events, LatencyKind, LimitUse, MemoryUse,
     ResponseType, Scope, StoreWait,
@@ -99,6 +100,7 @@ fn observed(rows: Vec<CountersRow>, shares: Vec<ObservedShare>) -> Arc<Observed>
         locked_users: 4,
         data_available: Some(6 << 30),
         shares,
+        rest: Totals::from([((String::from("media"), "GetFile", ResponseType::ClientOtherError), 3)]),
     })
 }
 
@@ -202,6 +204,30 @@ fn numbers_stand_at_their_metrics() {
     is("share_available_bytes", &[("share", "media")], 31.0 * f64::from(1 << 30));
     assert_eq!(parsed.of_name("multilane_share_burst_credits"), 1, "who has no bursts has no credits");
     assert!(!text.contains("alice") && !text.contains("192.0.2.77") && !text.contains("local"));
+}
+
+#[test]
+fn what_is_done_for_rest_is_work_and_neither_asked_nor_an_error() {
+    use ResponseType::Success;
+    let smb = counts(&[(Api::Create, Success, 2)], &[]);
+    let inside = counts(&[(Api::Create, Success, 5)], &[(LatencyKind::Metadata, Duration::from_micros(63), 5)]);
+    let mut all = smb.clone();
+    all.add(&inside);
+    let scope = Scope::Share { name: Some("media".to_owned()), authentication: Authentication::Inside };
+    let text = text(
+        &observed(vec![row(Scope::Server, all), row(share("media"), smb), row(scope, inside)], Vec::new()),
+        Format::Classic,
+    );
+    let parsed = Parsed::of(&text);
+    let is = |name: &str, labels: &[(&str, &str)], value: f64| {
+        assert_eq!(parsed.get(&format!("multilane_{name}"), labels), Some(value), "{name} {labels:?}\n{text}");
+    };
+    let asked = |api, response| [("share", "media"), ("api", api), ("response", response)];
+    is("requests_total", &asked("Create", "Success"), 2.0);
+    is("rest_requests_total", &asked("GetFile", "ClientOtherError"), 3.0);
+    is("request_duration_seconds_count", &[("share", "media"), ("kind", "metadata")], 5.0);
+    // Each has made as many errors.
+    is("errors_total", &[("status", "other")], 3.0);
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod interval;
 mod metric;
 mod query;
 mod record;
+mod tally;
 
 pub use archive::{Archive, ArchiveError};
 pub use backlog::Backlog;
@@ -17,3 +18,4 @@ pub use interval::Interval;
 pub use metric::{Aggregation, Definition, Dimension, Metric};
 pub use query::{Answer, Query, Series};
 pub use record::Record;
+pub use tally::{AskedOnce, Tally, Totals};

@@ -91,10 +91,15 @@ impl Record {
         for api in Api::ALL {
             let requests = Requests::of(counts, *api);
             if requests != Requests::default() {
-                let of_proof = self.requests.entry(authentication.to_owned()).or_default();
-                of_proof.entry(api.name().to_owned()).or_default().add(&requests);
+                self.add_api(authentication, api.name(), &requests);
             }
         }
+    }
+
+    /// Adds what was asked for by this name.
+    pub(crate) fn add_api(&mut self, authentication: &str, api: &str, requests: &Requests) {
+        let of_proof = self.requests.entry(authentication.to_owned()).or_default();
+        of_proof.entry(api.to_owned()).or_default().add(requests);
     }
 
     /// Notes what was measured.

@@ -1,6 +1,7 @@
 //! What answers by HTTP beside the SMB server: metrics, the page, and Azure Files' REST interface.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use azure::Rest;
 use control::{DataFolder, Error};
@@ -85,8 +86,8 @@ impl Http {
             running.catalog.add_development_principal();
         }
         let kept = (recorder::path(running.folder), rest::unfinished(running.folder));
-        let catalog = running.catalog.clone();
-        let rest = rest::start(rest, running.server(), catalog, operations, kept, &arguments.rest_group)?;
+        let (catalog, tally) = (running.catalog.clone(), Arc::clone(&running.rest));
+        let rest = rest::start(rest, running.server(), catalog, operations, kept, tally, &arguments.rest_group)?;
         Ok(Http { metrics, push, page, rest })
     }
 

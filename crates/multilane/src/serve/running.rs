@@ -9,6 +9,7 @@ use control::{
     ShareGauges, reload,
 };
 use insight::audit::AuditLog;
+use insight::monitor::Tally;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use server::Server;
@@ -46,6 +47,8 @@ pub(super) struct Running<'a> {
     folders: Folders,
     pub(super) gauges: ShareGauges,
     health: ServerHealth,
+    /// What the REST interface is asked for.
+    pub(super) rest: Arc<Tally>,
     pub(super) catalog: KnownCatalog,
     pub(super) observer: Observer,
 }
@@ -70,6 +73,7 @@ impl<'a> Running<'a> {
             folders: control.folders(),
             gauges: control.gauges(),
             health: control.server_health(),
+            rest: Arc::default(),
             catalog: control.catalog(),
             control: Arc::new(Mutex::new(control)),
             observer,
@@ -95,7 +99,7 @@ impl<'a> Running<'a> {
 
     /// What metrics are made of beside counters.
     pub(super) fn shares(&self) -> Shares {
-        (self.gauges.clone(), self.health.clone())
+        (self.gauges.clone(), Arc::clone(&self.rest), self.health.clone())
     }
 
     /// Opens the socket that commands ask.
@@ -141,7 +145,7 @@ impl<'a> Running<'a> {
 
     /// Keeps what it does for `multilane metrics`.
     pub(super) fn recorder(&self) -> Option<Recorder> {
-        Recorder::start(self.folder, self.admin(), &self.control, self.gauges.clone())
+        Recorder::start(self.folder, self.admin(), &self.control, (self.gauges.clone(), Arc::clone(&self.rest)))
             .inspect_err(|cause| error!(name: "metrics_not_kept", error = %cause, "what the server does is not kept for `multilane metrics`"))
             .ok()
     }

@@ -395,7 +395,7 @@ impl Connection {
         let client = Client::of(&session.user.load(), self.id, ends);
         let whose = (session.id, channel.facts.shard());
         let counters = ChannelCounters::begin(&self.server.counters, whose, client, &session.budgets);
-        let channel = channel.counted_by(counters);
+        let channel = channel.counted_by(counters.inside(self.is_inside));
         drop(self.stranger.take());
         let mut channels = self.channels.borrow_mut();
         // Sessions that ended on another connection have left theirs here.

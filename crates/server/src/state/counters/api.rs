@@ -86,6 +86,8 @@ named! {
         Ntlm,
         /// Nobody had signed in, or is signed in any more: as what asks for no session.
         Anonymous,
+        /// For somebody who asks another interface of this process, which tells of that itself.
+        Inside,
     }
 }
 

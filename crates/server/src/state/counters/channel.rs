@@ -28,6 +28,8 @@ pub(crate) struct ChannelCounters {
     budgets: Arc<UserBudgets>,
     /// The shard of its connection.
     shard: usize,
+    /// Its connection is one inside the process.
+    is_inside: bool,
     cells: RefCell<Vec<OwnCell>>,
 }
 
@@ -45,8 +47,14 @@ impl ChannelCounters {
         client: Client,
         budgets: &Arc<UserBudgets>,
     ) -> Self {
-        let key = all.begin(session, client);
-        ChannelCounters { all: Arc::clone(all), key, budgets: Arc::clone(budgets), shard, cells: RefCell::default() }
+        let (all, budgets, key) = (Arc::clone(all), Arc::clone(budgets), all.begin(session, client));
+        ChannelCounters { all, key, budgets, shard, is_inside: false, cells: RefCell::default() }
+    }
+
+    /// The same, whose connection may be one inside the process.
+    pub(crate) fn inside(mut self, is_inside: bool) -> Self {
+        self.is_inside = is_inside;
+        self
     }
 
     /// Counts requests to a share, or to none. Where its user may hold no more they count for the server alone.
@@ -54,6 +62,7 @@ impl ChannelCounters {
         if !COUNTS {
             return;
         }
+        let authentication = if self.is_inside { Authentication::Inside } else { authentication };
         let mut cells = self.cells.borrow_mut();
         let found = cells.iter().position(|own| own.share.0.as_ref() == share && own.share.1 == authentication);
         let own = match found {
