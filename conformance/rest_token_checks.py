@@ -59,7 +59,7 @@ class Credential:
 def main():
     service = ShareServiceClient(URL, credential={"account_name": ACCOUNT, "account_key": KEY})
     service.get_share_client(SHARE).create_directory("tokens").upload_file("old", b"old text")
-    for check in (files, others, managers, intent, audiences, delegation, audited, audited_sources, delegations_end):
+    for check in (files, others, managers, intent, audiences, delegation, audited, audited_sources, audited_refusals, delegations_end):
         with lines.check(f"tokens: {check.__doc__}"):
             check()
 
@@ -237,6 +237,29 @@ def audited_sources():
     subprocess.run([PROGRAM, "share", "update", SHARE, "--audit", "none"], check=True, capture_output=True, timeout=30)
 
 
+def audited_refusals():
+    """the audit log tells who was refused: with which signature or token, and that a wrong key proves nobody"""
+    subprocess.run([PROGRAM, "share", "update", SHARE, "--audit", "sign-in"], check=True, capture_output=True, timeout=30)
+    path, reads = "tokens/audited refusal", generate_share_sas(ACCOUNT, SHARE, KEY, permission="r", expiry=now() + HOUR)
+    token = Credential("file-reader").get_token().token
+    of_reader = {"type": "OAuth", "requester": PRINCIPALS["file-reader"]["appId"], "tokenHash": hashlib.sha256(token.encode()).hexdigest()}
+    stranger = {"type": "Claimed", "requester": ACCOUNT, "tokenHash": ""}
+    for credential, more, code, known, status in (
+            (reads, {}, PERMISSION, {"type": "SAS", "requester": ACCOUNT, "tokenHash": sum_of(reads)}, "STATUS_ACCESS_DENIED"),
+            (Credential("file-reader"), {"token_intent": "backup"}, PERMISSION, of_reader, "STATUS_ACCESS_DENIED"),
+            ({"account_name": ACCOUNT, "account_key": "AAAA"}, {}, "AuthenticationFailed", stranger, "STATUS_LOGON_FAILURE")):
+        answers = []
+        file = ShareFileClient(URL, SHARE, path, credential=credential, retry_total=0, **more)
+        refused(lambda file=file: file.create_file(1, raw_response_hook=answers.append), code)
+        told = line_of(lambda one, answers=answers: one.get("correlationId") == answers[0].http_response.headers["x-ms-request-id"], code)
+        properties = told["properties"]
+        seen = told["operationName"], told["identity"], told["statusText"], told["protocol"], properties["auditClass"], properties["smbCommandDetail"]
+        expect(seen == ("CreateFile", known, status, "HTTPS", "sign-in", code), told)
+        wanted = None if known is stranger else path.replace("/", "\\")
+        expect((properties["accountName"], properties["shareName"], properties.get("filePath")) == (ACCOUNT, SHARE, wanted), told)
+    subprocess.run([PROGRAM, "share", "update", SHARE, "--audit", "none"], check=True, capture_output=True, timeout=30)
+
+
 def sum_of(sas):
     return f"key1,SasSignature({hashlib.sha256(dict(urllib.parse.parse_qsl(sas))['sig'].encode()).hexdigest()})"
 
@@ -248,17 +271,21 @@ def renamed(source):
 
 
 def told_of(path, operation, request=None):
-    """The line of the audit log, which is written soon."""
+    """The line of the audit log that tells of what was done."""
+    return line_of(lambda line: line["properties"].get("filePath") == path.replace("/", "\\")
+                   and line["properties"].get("smbCommandMinor") == operation and line["statusCode"] == 0
+                   and request in (None, line.get("correlationId")), f"{operation} of {path}")
+
+
+def line_of(is_it, what):
+    """The last such line of the audit log, which is written soon."""
     log, until = pathlib.Path(os.environ["MULTILANE_DATA"]) / "audit.log", time.monotonic() + AUDITED_SECONDS
     while time.monotonic() < until:
-        lines = [json.loads(line) for line in log.read_text().splitlines()]
-        found = [line for line in lines if line["properties"].get("filePath") == path.replace("/", "\\")
-                 and line["properties"].get("smbCommandMinor") == operation and line["statusCode"] == 0
-                 and request in (None, line.get("correlationId"))]
+        found = [line for line in map(json.loads, log.read_text().splitlines()) if is_it(line)]
         if found:
             return found[-1]
         time.sleep(0.05)
-    raise Failure(f"{operation} of {path} is not told")
+    raise Failure(f"{what} is not told")
 
 
 def delegations_end():

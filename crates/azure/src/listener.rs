@@ -415,7 +415,8 @@ impl Front {
         };
         counted.asks(&asked, &self.service.catalog);
         // Nothing is read of the body for who has proved nothing, or may not do it. What is done is proved again, once all is there.
-        let proof = asked.prove(&self.service.catalog)?;
+        let proof = asked.prove(&self.service.catalog);
+        let proof = proof.inspect_err(|failure| asked.tell_refused(failure, counted.api(), &self.service))?;
         counted.proves(&proof);
         let Proof { by, operation, .. } = proof;
         stay.proves();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use server::admin::{Admin, AuditOrigin, Multichannel, NotedOrigin, OpenView};
+use server::admin::{Admin, AuditOrigin, AuditRefusal, Multichannel, NotedOrigin, OpenView};
 use tracing::info;
 
 use crate::count::count_bytes;
@@ -72,6 +72,11 @@ impl Operations {
     /// Has the audit log tell what is done on behalf of `origin` of that, as long as it is noted.
     pub fn note_origin(&self, origin: AuditOrigin) -> Result<NotedOrigin, Error> {
         self.admin.origins().note(origin).map_err(|_| Error::machine("this machine gave no randomness", "try again"))
+    }
+
+    /// Has the audit log tell of a request that was refused.
+    pub fn audit_refusal(&self, refusal: AuditRefusal) {
+        self.admin.audit_refusal(refusal);
     }
 
     /// The address of the client of each session.

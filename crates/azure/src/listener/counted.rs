@@ -58,6 +58,11 @@ impl Counted {
         self.asked.share = share.map(|share| share.name).unwrap_or_default();
     }
 
+    /// What it asks for, by Azure Monitor's name.
+    pub(super) fn api(&self) -> &'static str {
+        self.asked.api
+    }
+
     /// Who asks has proved who that is.
     pub(super) fn proves(&mut self, proof: &Proof) {
         self.asked.authentication = match proof.by.evidence().proof {

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use control::{KnownCatalog, Requester, ShareRecord, SnapshotTime, Who};
+use hyper::StatusCode;
 use hyper::http::request::Parts;
 use jiff::Timestamp;
-use server::admin::{AuditOrigin, AuditProof, AuditSource, NotedOrigin};
+use server::admin::{AuditOrigin, AuditProof, AuditRefusal, AuditSource, NotedOrigin};
 
 use super::{Operation, Service};
 use crate::auth::{self, CopySource, Evidence, Proven, Way};
@@ -71,9 +72,38 @@ impl Asked {
         Ok(Proof { by, operation, snapshot, source })
     }
 
+    /// Has the audit log tell that it was refused for who asks: nobody has proved who that is, or it may not be done.
+    pub(crate) fn tell_refused(&self, failure: &Failure, operation: &'static str, service: &Service) {
+        if !matches!(failure.code.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+            return;
+        }
+        let Asked { parts, query, target, .. } = self;
+        let way = Way { peer: self.peer.ip(), is_secure: self.is_secure, at: Timestamp::now() };
+        let known = &service.catalog;
+        let account = known.keys(&target.account).map(|_| target.account.clone());
+        let by = auth::prove(parts, query, target, way, known).map(|by| by.evidence().clone());
+        let evidence = by.unwrap_or_else(|_| Evidence {
+            proof: AuditProof::Claimed,
+            requester: account.clone().unwrap_or_default(),
+            token: String::new(),
+        });
+        let share = target.share.as_deref().and_then(|share| known.share_of(&target.account, share));
+        service.operations.audit_refusal(AuditRefusal {
+            operation,
+            origin: self.origin_by(evidence),
+            account,
+            share: share.map(|share| share.name),
+            path: (!target.names.is_empty()).then(|| target.path()),
+            code: failure.code.name(),
+        });
+    }
+
     /// Whose it is, as the audit log tells.
     fn origin(&self, by: &Proven) -> AuditOrigin {
-        let Evidence { proof, requester, token } = by.evidence().clone();
+        self.origin_by(by.evidence().clone())
+    }
+
+    fn origin_by(&self, Evidence { proof, requester, token }: Evidence) -> AuditOrigin {
         let protocol = if self.is_secure { "HTTPS" } else { "HTTP" };
         let (caller, request) = (self.peer.to_string().into(), self.id.clone());
         AuditOrigin { protocol, caller, proof, requester, token, request, source: None }

@@ -14,9 +14,9 @@ use jiff::Timestamp;
 use parking_lot::{Condvar, Mutex};
 use serde_json::{Value, json};
 use server::admin::{
-    Admin, AuditCounts, AuditOrigins, Authentication, BreakView, ChannelView, Configuration, CountersRow, CountersView,
-    Counts, Events, FileView, InterfaceView, LockedView, MemoryUse, Multichannel, OpenView, Protection, Scope,
-    SessionView, ShareView, Views,
+    Admin, AuditCounts, AuditOrigins, AuditRefusal, Authentication, BreakView, ChannelView, Configuration, CountersRow,
+    CountersView, Counts, Events, FileView, InterfaceView, LockedView, MemoryUse, Multichannel, OpenView, Protection,
+    Scope, SessionView, ShareView, Views,
 };
 use tempfile::TempDir;
 
@@ -107,6 +107,10 @@ impl Admin for Remembering {
 
     fn origins(&self) -> &Arc<AuditOrigins> {
         unreachable!("operators change no files")
+    }
+
+    fn audit_refusal(&self, _: AuditRefusal) {
+        unreachable!("operators ask for no files")
     }
 
     fn memory(&self) -> MemoryUse {

@@ -212,6 +212,9 @@ pub trait Admin: Send + Sync {
     /// On whose behalf another interface of the server opens files, for the audit log.
     fn origins(&self) -> &Arc<AuditOrigins>;
 
+    /// Has the audit log tell of a request that another interface of the server has refused.
+    fn audit_refusal(&self, refusal: AuditRefusal);
+
     /// How much memory peers make it hold.
     fn memory(&self) -> MemoryUse;
 

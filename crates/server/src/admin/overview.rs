@@ -12,7 +12,8 @@ use crate::admin::{
     SessionView, ShareView, Views,
 };
 use crate::resource::pool::Waiting;
-use crate::state::audit::{AuditCounts, AuditEnd, AuditOrigins};
+use crate::state::audit::{AuditCounts, AuditEnd, AuditOrigins, AuditRefusal};
+use crate::state::auditing::of_request;
 use crate::state::caching::{ACKNOWLEDGE_WITHIN, Unacknowledged};
 use crate::state::configuration::{Configuration, Multichannel, Share};
 use crate::state::counters::{Api, CountersView, Counts, Sum};
@@ -52,6 +53,10 @@ impl Admin for Arc<Shared> {
 
     fn origins(&self) -> &Arc<AuditOrigins> {
         &self.origins
+    }
+
+    fn audit_refusal(&self, refusal: AuditRefusal) {
+        of_request::refused(self, refusal);
     }
 
     fn memory(&self) -> MemoryUse {

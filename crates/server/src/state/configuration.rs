@@ -13,8 +13,8 @@ use store::{Store, UnixOwner};
 pub use crate::resource::rate_limit::{Rate, RequestRate};
 pub use crate::state::audit::{
     AuditActor, AuditArming, AuditCategory, AuditClass, AuditClasses, AuditCounts, AuditEnd, AuditEvent, AuditIds,
-    AuditMoved, AuditOrigin, AuditOrigins, AuditPlace, AuditProof, AuditSink, AuditSource, AuditSpeaker, NotedOrigin,
-    UnknownClass,
+    AuditMoved, AuditOrigin, AuditOrigins, AuditPlace, AuditProof, AuditRefusal, AuditSink, AuditSource, AuditSpeaker,
+    NotedOrigin, UnknownClass,
 };
 pub use crate::state::hosts::{HostsAllowed, Network, WrongHosts};
 pub use crate::state::share_limit::{

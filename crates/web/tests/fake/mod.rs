@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use server::admin::{
-    Admin, AuditCounts, AuditOrigins, Authentication, BreakView, Configuration, CountersRow, CountersView, Counts,
-    Events, FileView, InterfaceView, LockedView, MemoryUse, Multichannel, OpenView, Protection, Rate, Scope,
-    SessionView, ShareRates, ShareView, StoreWait, Views,
+    Admin, AuditCounts, AuditOrigins, AuditRefusal, Authentication, BreakView, Configuration, CountersRow,
+    CountersView, Counts, Events, FileView, InterfaceView, LockedView, MemoryUse, Multichannel, OpenView, Protection,
+    Rate, Scope, SessionView, ShareRates, ShareView, StoreWait, Views,
 };
 
 /// Its shares have been used for so many.
@@ -60,6 +60,10 @@ impl Admin for Fake {
 
     fn origins(&self) -> &Arc<AuditOrigins> {
         unreachable!("a page changes no files")
+    }
+
+    fn audit_refusal(&self, _: AuditRefusal) {
+        unreachable!("a page refuses nobody a file")
     }
 
     fn shares(&self) -> Vec<ShareView> {

@@ -20,7 +20,7 @@ pub use self::event::{
     AuditActor, AuditArming, AuditCategory, AuditEvent, AuditIds, AuditMoved, AuditPlace, AuditProof,
 };
 pub(crate) use self::origin::Speaker;
-pub use self::origin::{AuditOrigin, AuditOrigins, AuditSource, AuditSpeaker, NotedOrigin};
+pub use self::origin::{AuditOrigin, AuditOrigins, AuditRefusal, AuditSource, AuditSpeaker, NotedOrigin};
 pub(crate) use self::totals::OpenTotals;
 
 /// What has become of events since the server started.

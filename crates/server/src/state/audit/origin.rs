@@ -58,6 +58,23 @@ impl AuditOrigin {
     }
 }
 
+/// A request that another interface of the server refuses by itself: nobody has proved who asks, or that one may not do it.
+#[derive(Clone, Debug)]
+pub struct AuditRefusal {
+    /// What was asked for, by Azure's name.
+    pub operation: &'static str,
+    /// Who asked. Of who has proved nothing, who that is said to be.
+    pub origin: AuditOrigin,
+    /// The account, where there is such an account.
+    pub account: Option<String>,
+    /// The share, where there is such a share.
+    pub share: Option<String>,
+    /// The path in it.
+    pub path: Option<String>,
+    /// Why it was refused, as the client was told.
+    pub code: String,
+}
+
 /// The origins of requests that are under way.
 #[derive(Debug, Default)]
 pub struct AuditOrigins(Mutex<HashMap<Key, Arc<Speaker>>>);
