@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use control::provisioning::ProvisionedSum;
 use control::{
-    Account, AccountChanges, AccountPlan, Catalog, DataFolder, Error, Feature, Features, Key, Keys, MetadataCaching,
-    Sku, StoredSettings,
+    Account, AccountChanges, AccountPlan, Billing, Catalog, DataFolder, Error, Feature, Features, Key, Keys,
+    MetadataCaching, ProvisionModel, Sku, StoredSettings,
 };
 use jiff::Timestamp;
 use serde::Serialize;
@@ -32,6 +33,54 @@ struct Shown {
     users: u64,
     /// For how many days deleted shares are kept; null where they are not.
     share_retention_days: Option<u16>,
+    /// What its shares are provisioned with, and may be; null where they are not provisioned.
+    provisioned: Option<Used>,
+}
+
+/// What the shares of an account are provisioned with together, and may be at most: null where nothing bounds that.
+#[derive(Serialize)]
+struct Used {
+    model: &'static str,
+    shares: u64,
+    shares_max: u64,
+    gib: u64,
+    gib_max: u64,
+    iops: u64,
+    iops_max: Option<u64>,
+    mibps: u64,
+    mibps_max: Option<u64>,
+}
+
+impl Used {
+    fn of(model: ProvisionModel, sum: ProvisionedSum) -> Self {
+        let most = model.account_max();
+        let bounded = |most: u64| Some(most).filter(|most| *most < u64::MAX);
+        Used {
+            model: model.as_str(),
+            shares: sum.shares,
+            shares_max: most.shares,
+            gib: sum.gib,
+            gib_max: most.gib,
+            iops: sum.iops,
+            iops_max: bounded(most.iops),
+            mibps: sum.mibps,
+            mibps_max: bounded(most.mibps),
+        }
+    }
+
+    fn sentence(&self) -> String {
+        let of = |used: u64, most: Option<u64>, unit: &str| match most {
+            Some(most) => format!("{used} of {most} {unit}"),
+            None => format!("{used} {unit}"),
+        };
+        let parts = [
+            of(self.shares, Some(self.shares_max), "shares"),
+            of(self.gib, Some(self.gib_max), "GiB"),
+            of(self.iops, self.iops_max, "IOPS"),
+            of(self.mibps, self.mibps_max, "MiB/s"),
+        ];
+        format!("\nprovisioned ({}): {}\n", self.model, parts.join(", "))
+    }
 }
 
 /// Keys as `--json` prints them.
@@ -59,18 +108,19 @@ pub(crate) fn run(path: &Path, command: &AccountCommand, output: Output) -> Resu
     match command {
         AccountCommand::Create { name, kind, sku, location } => {
             let plan = AccountPlan::new(*kind, *sku, location.clone())?;
-            let made = told.shown(catalog.create_account(name, plan)?);
+            let made = told.shown(catalog.create_account(name, plan)?, &catalog)?;
             output.print(&made, |_| {
                 format!("created account {name}; `multilane account keys {name}` shows its keys\n")
             })?;
             data::reload(&folder).map(drop)
         }
         AccountCommand::List => {
-            let accounts: Vec<Shown> = catalog.accounts()?.into_iter().map(|one| told.shown(one)).collect();
+            let accounts: Vec<Shown> =
+                Result::from_iter(catalog.accounts()?.into_iter().map(|one| told.shown(one, &catalog)))?;
             output.print(&accounts, |accounts| table(accounts))
         }
         AccountCommand::Show { name } => {
-            let account = told.shown(catalog.account(name)?);
+            let account = told.shown(catalog.account(name)?, &catalog)?;
             output.print(&account, description)
         }
         AccountCommand::Update { name, multichannel, metadata_caching, share_retention } => {
@@ -88,7 +138,7 @@ pub(crate) fn run(path: &Path, command: &AccountCommand, output: Output) -> Resu
                     Retention::Off => None,
                 }),
             };
-            let account = told.shown(catalog.update_account(name, changes)?);
+            let account = told.shown(catalog.update_account(name, changes)?, &catalog)?;
             output.print(&account, |account| table(std::slice::from_ref(account)))?;
             data::reload(&folder).map(drop)
         }
@@ -116,9 +166,13 @@ struct Told {
 }
 
 impl Told {
-    fn shown(&self, account: Account) -> Shown {
+    fn shown(&self, account: Account, catalog: &Catalog) -> Result<Shown, Error> {
         let cache = self.features.has_feature(&account, Feature::MetadataCache, Timestamp::now());
-        Shown {
+        let provisioned = match account.billing() {
+            Billing::Provisioned(model) => Some(Used::of(model, catalog.provisioned_sum(&account)?)),
+            Billing::Local | Billing::PayAsYouGo => None,
+        };
+        Ok(Shown {
             kind: account.kind.as_str(),
             sku: account.sku.map(Sku::as_str),
             location: account.location.as_ref().map(ToString::to_string),
@@ -143,7 +197,8 @@ impl Told {
             shares: account.shares,
             users: account.users,
             share_retention_days: account.retention_days,
-        }
+            provisioned,
+        })
     }
 }
 
@@ -166,12 +221,13 @@ fn table(accounts: &[Shown]) -> String {
     table.text()
 }
 
-/// The table, and under it why there is no metadata caching.
+/// The table, and under it what its shares are provisioned with, why there is no metadata caching, and how long deleted shares are kept.
 fn description(account: &Shown) -> String {
     let problem = account.metadata_caching_problem.as_ref();
     let told = problem.map(|problem| format!("\nno metadata caching: {problem}\n")).unwrap_or_default();
     let kept = account.share_retention_days.map(|days| format!("\ndeleted shares are kept for {days} days\n"));
-    table(std::slice::from_ref(account)) + &told + &kept.unwrap_or_default()
+    let provisioned = account.provisioned.as_ref().map(Used::sentence).unwrap_or_default();
+    table(std::slice::from_ref(account)) + &provisioned + &told + &kept.unwrap_or_default()
 }
 
 fn print_keys(keys: Keys, output: Output) -> Result<(), Error> {

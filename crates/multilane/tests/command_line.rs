@@ -274,6 +274,33 @@ fn multichannel_is_switched_on_for_an_account_of_premium_files() {
 }
 
 #[test]
+fn an_account_tells_what_of_it_is_provisioned() {
+    let place = Place::new();
+    place.done(&["account", "create", "prem", "--sku", "PremiumV2_LRS"]);
+    place.done(&[
+        "share",
+        "create",
+        "one",
+        "--account",
+        "prem",
+        "--provisioned",
+        "100",
+        "--iops",
+        "4000",
+        "--mibps",
+        "200",
+    ]);
+    let used = &place.json(&["account", "show", "prem"])["provisioned"];
+    let told = ["shares", "shares_max", "gib", "iops", "iops_max", "mibps", "mibps_max"]
+        .map(|name| used[name].as_u64().unwrap());
+    assert_eq!(told, [1, 50, 100, 4_000, 102_400, 200, 10_340]);
+    let text = place.done(&["account", "show", "prem"]);
+    assert!(text.contains("1 of 50 shares") && text.contains("4000 of 102400 IOPS, 200 of 10340 MiB/s"), "{text}");
+    place.done(&["account", "create", "plain"]);
+    assert!(place.json(&["account", "show", "plain"])["provisioned"].is_null());
+}
+
+#[test]
 fn accounts_live_and_die() {
     let place = Place::new();
     let made = place.json(&["account", "create", "projects", "--kind", "StorageV2"]);

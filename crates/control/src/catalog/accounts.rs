@@ -6,8 +6,9 @@ use server::admin::Multichannel;
 
 use super::keys::Keys;
 use super::wrong::wrong_in;
-use super::{Catalog, features, no_account, principals, room_for_one};
+use super::{Catalog, features, no_account, principals, room_for_one, share_rows};
 use crate::file_service::check_days;
+use crate::provisioning::ProvisionedSum;
 use crate::sku::billing;
 use crate::{AccountKind, AccountName, AccountPlan, Billing, Error, Feature, Features, Region, Sku};
 
@@ -144,6 +145,11 @@ impl Catalog {
     /// One account.
     pub fn account(&self, name: &AccountName) -> Result<Account, Error> {
         find(&self.connection, name.as_str())
+    }
+
+    /// What the shares of an account are provisioned with together.
+    pub fn provisioned_sum(&self, account: &Account) -> Result<ProvisionedSum, Error> {
+        share_rows::provisioned_sum(&self.connection, &account.name, None)
     }
 
     /// True where there never was an account, deleted ones included.

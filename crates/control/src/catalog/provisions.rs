@@ -73,7 +73,7 @@ fn in_model(account: &Account, share: &Provisioned, changes: ProvisionChanges) -
 pub(super) fn check_room(connection: &Connection, account: &Account, share: &ShareRecord) -> Result<(), Error> {
     match (&share.provisioned, account.billing()) {
         (Some(provisioned), Billing::Provisioned(model)) => {
-            provisioned_sum(connection, &account.name, &share.name)?.room_for(provisioned, model)
+            provisioned_sum(connection, &account.name, Some(&share.name))?.room_for(provisioned, model)
         }
         (Some(_), Billing::Local | Billing::PayAsYouGo) | (None, _) => Ok(()),
     }

@@ -39,8 +39,13 @@ pub(super) fn find(connection: &Connection, name: &ShareName) -> Result<Option<S
 }
 
 /// What the provisioned shares of `account` have together, but for the share called `but`.
-pub(super) fn provisioned_sum(connection: &Connection, account: &str, but: &str) -> Result<ProvisionedSum, Error> {
-    let others = all(connection)?.into_iter().filter(|share| share.account == account && share.name != but);
+pub(super) fn provisioned_sum(
+    connection: &Connection,
+    account: &str,
+    but: Option<&str>,
+) -> Result<ProvisionedSum, Error> {
+    let is_other = |share: &ShareRecord| share.account == account && but != Some(share.name.as_str());
+    let others = all(connection)?.into_iter().filter(is_other);
     let mut sum = ProvisionedSum::default();
     for share in others.filter_map(|share| share.provisioned) {
         sum.shares += 1;
