@@ -1,11 +1,14 @@
 //! What the catalog says otherwise than it did when it was read before, as events of the log: names, never secrets. Whoever has changed it, by a command, on the page or
 //! by another program, the running server sees it here.
 
+use std::num::NonZeroU32;
+
 use secure::PasswordHash;
+use store::Belief;
 use tracing::{info, warn};
 
 use crate::catalog::{Account, Difference, Group, ServicePrincipal, Snapshot, names};
-use crate::{ShareRecord, StoredSettings};
+use crate::{ShareRecord, Source, StoredSettings};
 
 /// Members that an event names at most.
 const MEMBERS_TOLD_MAX: usize = 20;
@@ -151,24 +154,13 @@ fn shares(before: &Snapshot, now: &Snapshot) {
         info!(name: "share_deleted", share = name, account, "a share was deleted");
     }
     for (earlier, share) in found.kept {
-        let what = named([
-            ("name", earlier.name != share.name),
-            ("account", earlier.account != share.account),
-            ("place or quota", earlier.source != share.source),
-            ("read-only", earlier.read_only != share.read_only),
-            ("sealed", earlier.seal_required != share.seal_required),
-            ("continuous", earlier.continuous != share.continuous),
-            ("access-based", earlier.access_based != share.access_based),
-            ("hosts", earlier.hosts != share.hosts),
-            ("time-machine", earlier.time_machine != share.time_machine),
-            ("belief", earlier.belief != share.belief),
-            ("modes", earlier.modes != share.modes),
-            ("comment", earlier.comment != share.comment),
-            ("provisioned", earlier.provisioned != share.provisioned),
-            ("limits", earlier.limits != share.limits),
-        ]);
+        let changed = || terms(earlier).into_iter().zip(terms(share)).filter(|(from, to)| from != to);
+        let told = |terms: Vec<Term>| terms.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>();
+        let what = changed().map(|(_, (name, _))| name).collect::<Vec<_>>().join(", ");
         if !what.is_empty() {
-            info!(name: "share_changed", share = share.name, what, "a share was changed");
+            let [from, to] = [changed().map(|(from, _)| from).collect(), changed().map(|(_, to)| to).collect()]
+                .map(|terms| told(terms).join(", "));
+            info!(name: "share_changed", share = share.name, what, from, to, "a share was changed");
         }
         if before.rights.get(&share.id) != now.rights.get(&share.id) {
             let (from, to) = (rights(before, share.id), rights(now, share.id));
@@ -179,6 +171,59 @@ fn shares(before: &Snapshot, now: &Snapshot) {
             info!(name: "share_audit_changed", share = share.name, %from, %to, "something else of a share is audited");
         }
     }
+}
+
+/// What holds of a share, and how.
+type Term = (&'static str, String);
+
+/// All that may be changed of a share, but for who may use it and what is audited.
+fn terms(share: &ShareRecord) -> [Term; 15] {
+    let yes = |is_so: bool| if is_so { "yes" } else { "no" }.to_owned();
+    let or_none = |text: Option<String>| text.unwrap_or_else(|| "none".to_owned());
+    let joined = |parts: Vec<Option<String>>| parts.into_iter().flatten().collect::<Vec<_>>().join(" ");
+    let gib = |gib: NonZeroU32| format!("{gib} GiB");
+    let place = match &share.source {
+        Source::Folder { path, .. } => path.display().to_string(),
+        Source::Ram { bytes } => format!("{bytes} bytes of memory"),
+    };
+    let modes = &share.modes;
+    let modes = joined(vec![
+        modes.file.map(|mode| format!("files {mode:04o}")),
+        modes.directory.map(|mode| format!("directories {mode:04o}")),
+        modes.owner.map(|owner| format!("owner {}:{}", owner.uid, owner.gid)),
+    ]);
+    let provisioned = share
+        .provisioned
+        .map(|one| format!("{} GiB {} IOPS {} MiB/s by {}", one.gib, one.iops, one.mibps, one.model.as_str()));
+    let limits = &share.limits;
+    let limits = joined(vec![
+        limits.iops_max.map(|most| format!("{most} IOPS")),
+        limits.mibps_max.map(|most| format!("{most} MiB/s")),
+        limits.user_iops_max.map(|most| format!("{most} IOPS a user")),
+        limits.user_mibps_max.map(|most| format!("{most} MiB/s a user")),
+    ]);
+    let belief = match share.belief {
+        Belief::Lasting => "exclusive".to_owned(),
+        Belief::For(time) => format!("{time:?}"),
+    };
+    let text = |text: String| or_none(Some(text).filter(|text| !text.is_empty()));
+    [
+        ("name", share.name.clone()),
+        ("account", share.account.clone()),
+        ("place", place),
+        ("quota", or_none(share.source.quota_gib().map(gib))),
+        ("read-only", yes(share.read_only)),
+        ("sealed", yes(share.seal_required)),
+        ("continuous", yes(share.continuous)),
+        ("access-based", yes(share.access_based)),
+        ("hosts", text(share.hosts.to_string())),
+        ("time-machine", yes(share.time_machine)),
+        ("belief", belief),
+        ("modes", text(modes)),
+        ("comment", text(share.comment.clone())),
+        ("provisioned", or_none(provisioned)),
+        ("limits", text(limits)),
+    ]
 }
 
 /// Who has which right on a share, in words.
@@ -300,7 +345,8 @@ mod tests {
             ["a user has another password", "an operator has", "a share was changed", "something else of a share"];
         assert_eq!(changed.len(), parts.len(), "{changed:?}");
         assert!(changed.iter().zip(parts).all(|(line, part)| line.starts_with(part)), "{changed:?}");
-        assert!(changed[2].contains("what=\"read-only\"") && changed[3].contains("to=write,delete"), "{changed:?}");
+        assert!(changed[2].contains("what=\"read-only\" from=\"read-only=no\" to=\"read-only=yes\""), "{changed:?}");
+        assert!(changed[3].contains("to=write,delete"), "{changed:?}");
 
         let keys = told(&mut catalog, |catalog| {
             catalog.regenerate_key(&abc, Key::Two, None).unwrap();
