@@ -453,7 +453,7 @@ impl Front {
     async fn done(&self, asked: Arc<Asked>, operation: Operation) -> Result<Answer, Failure> {
         let doing = tokio::spawn(Arc::clone(&self.service).perform(Arc::clone(&asked)));
         let _wanted = operation.only_reads().then(|| Wanted(doing.abort_handle()));
-        let done = match select(doing, pin!(self.service.given_up(&asked))).await {
+        let done = match select(doing, pin!(self.service.given_up(&asked, operation))).await {
             Either::Left((done, _)) => done,
             Either::Right((failure, _)) => return Err(failure),
         };

@@ -100,6 +100,7 @@ async fn differing(now: &File, was: &File, ranges: Vec<Range<u64>>, most: usize)
             }
             let end = range.end.min(start + PIECE_BYTES as u64);
             let (ours, theirs) = (piece(now, start..end).await?, piece(was, start..end).await?);
+            running::gets_on();
             for (at, (ours, theirs)) in ours.chunks(BLOCK_BYTES).zip(theirs.chunks(BLOCK_BYTES)).enumerate() {
                 if ours == theirs {
                     continue;

@@ -13,7 +13,7 @@ use super::opening::{Place, closing, of_file};
 use super::permission::{self, TOLD};
 use super::range::parsed;
 use super::smb_properties::SmbProperties;
-use super::{Ask, Service, checksum, guid, lease};
+use super::{Ask, Service, checksum, guid, lease, running};
 use crate::answer::{Answer, http_date, set};
 use crate::failure::{Code, Failure};
 use crate::target::Target;
@@ -21,6 +21,8 @@ use crate::target::Target;
 const SOURCE: &str = "x-ms-copy-source";
 /// Ranges of a file that are looked for at a time.
 const RANGES_AHEAD: usize = 4096;
+/// Bytes of a file that are copied at a time.
+const STEP_BYTES: usize = 64 << 20;
 /// Bytes of a source's URL, as the service has it.
 const URL_BYTES_MAX: usize = 2 << 10;
 
@@ -114,7 +116,10 @@ async fn copy_data(from: &File, to: &File, facts: &Facts) -> Result<(), Failure>
     while !ranges.is_empty() {
         for range in ranges {
             at = range.end;
-            to.copy_from(&key, range).await?;
+            for start in range.step_by(STEP_BYTES) {
+                to.copy_from(&key, start..at.min(start + STEP_BYTES as u64)).await?;
+                running::gets_on();
+            }
         }
         ranges = from.allocated(at..length, RANGES_AHEAD).await?;
     }

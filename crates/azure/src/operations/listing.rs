@@ -204,6 +204,7 @@ impl Files {
         wanted: impl Fn(&Entry) -> bool,
     ) -> Result<Vec<Entry>, Failure> {
         let trim = |entries: &mut Vec<Entry>| {
+            running::gets_on();
             entries.retain(|entry| wanted(entry));
             if entries.len() > HELD_FACTOR * most {
                 first(entries, most);
