@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use server::admin::{Authentication, Counts, ResponseType, Scope};
 
 use crate::exposition::observed::{Observed, ObservedShare};
+use crate::monitor::OTHER_SHARES;
 
 /// Shares with a name of their own. The next ones count together.
 pub(super) const SHARES_MAX: usize = 1_024;
 /// What stands for those.
-pub(super) const OTHERS: &str = "*";
+pub(super) const OTHERS: &str = OTHER_SHARES;
 /// What stands for no share.
 pub(super) const NONE: &str = "";
 
@@ -60,7 +61,7 @@ impl Names {
         }
         for ((share, api, response), count) in &observed.rest {
             let name = match share.as_str() {
-                NONE => NONE.to_owned(),
+                NONE | OTHERS => share.clone(),
                 share => self.own(share).unwrap_or_else(|| OTHERS.to_owned()),
             };
             *rows.entry(name).or_default().rest.entry((*api, *response)).or_default() += count;

@@ -18,4 +18,4 @@ pub use interval::Interval;
 pub use metric::{Aggregation, Definition, Dimension, Metric};
 pub use query::{Answer, Query, Series};
 pub use record::Record;
-pub use tally::{AskedOnce, Tally, Totals};
+pub use tally::{AskedOnce, OTHER_SHARES, Tally, Totals};

@@ -1,6 +1,6 @@
 //! What an interface beside SMB was asked for: by whom, of which share, and how that ended.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -31,7 +31,12 @@ pub struct AskedOnce {
 /// How often each share was asked for what, and how that ended.
 pub type Totals = BTreeMap<(String, &'static str, ResponseType), u64>;
 
-/// All that was asked. It takes as much as there are shares, times names of what is asked for.
+/// Shares that are told apart in [`Totals`]: some are deleted, and others made, as long as the server runs.
+const SHARES_MAX: usize = 1_024;
+/// What stands for the others.
+pub const OTHER_SHARES: &str = "*";
+
+/// All that was asked. Of what was not taken it holds as much as there are shares, times names of what is asked for.
 #[derive(Debug, Default)]
 pub struct Tally(Mutex<Told>);
 
@@ -40,6 +45,21 @@ struct Told {
     /// What was not yet taken.
     records: BTreeMap<String, Record>,
     totals: Totals,
+    /// The shares that are in these.
+    shares: BTreeSet<String>,
+}
+
+impl Told {
+    /// Under which name a share is counted in the totals.
+    fn name(&mut self, share: String) -> String {
+        if !self.shares.contains(&share) {
+            if self.shares.len() >= SHARES_MAX {
+                return OTHER_SHARES.to_owned();
+            }
+            self.shares.insert(share.clone());
+        }
+        share
+    }
 }
 
 impl Tally {
@@ -55,6 +75,7 @@ impl Tally {
         };
         let mut told = self.0.lock();
         told.records.entry(share.clone()).or_default().add_api(authentication, api, &requests);
+        let share = told.name(share);
         *told.totals.entry((share, api, response)).or_default() += 1;
     }
 
@@ -73,18 +94,33 @@ impl Tally {
 mod tests {
     use super::*;
 
-    #[test]
-    fn what_is_taken_is_told_once_and_totals_go_on() {
-        let tally = Tally::default();
-        let asked = AskedOnce {
-            share: "docs".to_owned(),
+    fn asked(share: &str) -> AskedOnce {
+        AskedOnce {
+            share: share.to_owned(),
             api: "GetFile",
             authentication: "SAS",
             response: ResponseType::Success,
             received: 1,
             sent: 10,
             took: Duration::from_micros(3),
-        };
+        }
+    }
+
+    #[test]
+    fn shares_that_come_and_go_do_not_fill_it() {
+        let tally = Tally::default();
+        for number in 0..SHARES_MAX + 10 {
+            tally.add(asked(&format!("share{number}")));
+        }
+        let totals = tally.totals();
+        assert_eq!(totals.len(), SHARES_MAX + 1);
+        assert_eq!(totals[&(OTHER_SHARES.to_owned(), "GetFile", ResponseType::Success)], 10);
+    }
+
+    #[test]
+    fn what_is_taken_is_told_once_and_totals_go_on() {
+        let tally = Tally::default();
+        let asked = asked("docs");
         tally.add(asked.clone());
         tally.add(AskedOnce { response: ResponseType::ClientOtherError, ..asked.clone() });
         let taken = &tally.take()["docs"].requests["SAS"]["GetFile"];
