@@ -20,6 +20,7 @@ const UNKNOWN: &str = "Unknown";
 pub(super) struct Counted {
     tally: Arc<Tally>,
     since: Instant,
+    answered: Option<Instant>,
     asked: AskedOnce,
 }
 
@@ -34,8 +35,9 @@ impl Counted {
             received: 0,
             sent: 0,
             took: Duration::ZERO,
+            taking: Duration::ZERO,
         };
-        Counted { tally: Arc::clone(tally), since: Instant::now(), asked }
+        Counted { tally: Arc::clone(tally), since: Instant::now(), answered: None, asked }
     }
 
     /// It is none of the data plane's.
@@ -80,6 +82,7 @@ impl Counted {
 
     /// This is to be answered.
     pub(super) fn is_answered(&mut self, answer: &Result<Answer, Failure>) {
+        self.answered = Some(Instant::now());
         self.asked.response = response(answer);
     }
 
@@ -95,8 +98,8 @@ impl Counted {
 impl Drop for Counted {
     fn drop(&mut self) {
         if !self.asked.api.is_empty() {
-            let took = self.since.elapsed();
-            self.tally.add(AskedOnce { took, share: take(&mut self.asked.share), ..self.asked.clone() });
+            let (took, taking) = (self.since.elapsed(), self.answered.map(|at| at.elapsed()).unwrap_or_default());
+            self.tally.add(AskedOnce { took, taking, share: take(&mut self.asked.share), ..self.asked.clone() });
         }
     }
 }

@@ -24,8 +24,10 @@ pub struct AskedOnce {
     pub received: u64,
     /// and those that were sent.
     pub sent: u64,
-    /// How long it was in the server.
+    /// How long it was in the server,
     pub took: Duration,
+    /// and how long of that its answer waited to be taken, and was taken.
+    pub taking: Duration,
 }
 
 /// How often each share was asked for what, and how that ended.
@@ -65,13 +67,15 @@ impl Told {
 impl Tally {
     /// Counts a request.
     pub fn add(&self, asked: AskedOnce) {
-        let AskedOnce { share, api, authentication, response, received, sent, took } = asked;
+        let AskedOnce { share, api, authentication, response, received, sent, took, taking } = asked;
+        let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let requests = Requests {
             responses: BTreeMap::from([(response.name().to_owned(), 1)]),
             received,
             sent,
-            nanos: u64::try_from(took.as_nanos()).unwrap_or(u64::MAX),
-            limited_nanos: 0,
+            nanos: nanos(took),
+            // It is none of the server's.
+            limited_nanos: nanos(taking),
         };
         let mut told = self.0.lock();
         told.records.entry(share.clone()).or_default().add_api(authentication, api, &requests);
@@ -103,6 +107,7 @@ mod tests {
             received: 1,
             sent: 10,
             took: Duration::from_micros(3),
+            taking: Duration::from_micros(1),
         }
     }
 
@@ -124,7 +129,8 @@ mod tests {
         tally.add(asked.clone());
         tally.add(AskedOnce { response: ResponseType::ClientOtherError, ..asked.clone() });
         let taken = &tally.take()["docs"].requests["SAS"]["GetFile"];
-        assert_eq!((taken.all(), taken.received, taken.sent, taken.nanos), (2, 2, 20, 6_000));
+        assert_eq!((taken.all(), taken.received, taken.sent), (2, 2, 20));
+        assert_eq!((taken.nanos, taken.limited_nanos), (6_000, 2_000));
         tally.add(asked);
         assert_eq!(tally.take()["docs"].requests["SAS"]["GetFile"].all(), 1);
         assert!(tally.take().is_empty());
