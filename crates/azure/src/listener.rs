@@ -426,7 +426,7 @@ impl Front {
         let head = (&asked.parts.method, &asked.parts.headers, operation.body_max());
         let share = self.part_of(by.account(), asked.target.share.as_deref());
         (asked.body, asked.held.body) = self.bodies.read(&share, head, body, gets_on).await?;
-        counted.received(asked.body.len());
+        counted.has_come(asked.body.len());
         let busy = "The server works for as many requests of the account as it may; try again.";
         let turn = self.places.run(asked.line.taker(), stay).await;
         let turn = turn.ok_or_else(|| Failure::new(Code::ServerBusy, busy))?;

@@ -20,6 +20,8 @@ const UNKNOWN: &str = "Unknown";
 pub(super) struct Counted {
     tally: Arc<Tally>,
     since: Instant,
+    /// How long it took to come.
+    coming: Duration,
     answered: Option<Instant>,
     asked: AskedOnce,
 }
@@ -35,9 +37,9 @@ impl Counted {
             received: 0,
             sent: 0,
             took: Duration::ZERO,
-            taking: Duration::ZERO,
+            by_client: Duration::ZERO,
         };
-        Counted { tally: Arc::clone(tally), since: Instant::now(), answered: None, asked }
+        Counted { tally: Arc::clone(tally), since: Instant::now(), coming: Duration::ZERO, answered: None, asked }
     }
 
     /// It is none of the data plane's.
@@ -75,8 +77,9 @@ impl Counted {
         };
     }
 
-    /// So many bytes have come.
-    pub(super) fn received(&mut self, bytes: usize) {
+    /// All of it has come, with so many bytes.
+    pub(super) fn has_come(&mut self, bytes: usize) {
+        self.coming = self.since.elapsed();
         self.asked.received = bytes as u64;
     }
 
@@ -98,8 +101,9 @@ impl Counted {
 impl Drop for Counted {
     fn drop(&mut self) {
         if !self.asked.api.is_empty() {
-            let (took, taking) = (self.since.elapsed(), self.answered.map(|at| at.elapsed()).unwrap_or_default());
-            self.tally.add(AskedOnce { took, taking, share: take(&mut self.asked.share), ..self.asked.clone() });
+            let taking = self.answered.map(|at| at.elapsed()).unwrap_or_default();
+            let (took, by_client) = (self.since.elapsed(), self.coming + taking);
+            self.tally.add(AskedOnce { took, by_client, share: take(&mut self.asked.share), ..self.asked.clone() });
         }
     }
 }

@@ -29,7 +29,7 @@ pub(crate) struct Requests {
     pub(crate) sent: u64,
     /// How long they were in the server,
     pub(crate) nanos: u64,
-    /// and how long of that they have waited for limits, or for who takes their answers.
+    /// and how long of that they have waited for limits, or for their clients.
     pub(crate) limited_nanos: u64,
 }
 

@@ -26,8 +26,8 @@ pub struct AskedOnce {
     pub sent: u64,
     /// How long it was in the server,
     pub took: Duration,
-    /// and how long of that its answer waited to be taken, and was taken.
-    pub taking: Duration,
+    /// and how long of that its client took to send it, and to take the answer.
+    pub by_client: Duration,
 }
 
 /// How often each share was asked for what, and how that ended.
@@ -67,7 +67,7 @@ impl Told {
 impl Tally {
     /// Counts a request.
     pub fn add(&self, asked: AskedOnce) {
-        let AskedOnce { share, api, authentication, response, received, sent, took, taking } = asked;
+        let AskedOnce { share, api, authentication, response, received, sent, took, by_client } = asked;
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let requests = Requests {
             responses: BTreeMap::from([(response.name().to_owned(), 1)]),
@@ -75,7 +75,7 @@ impl Tally {
             sent,
             nanos: nanos(took),
             // It is none of the server's.
-            limited_nanos: nanos(taking),
+            limited_nanos: nanos(by_client),
         };
         let mut told = self.0.lock();
         told.records.entry(share.clone()).or_default().add_api(authentication, api, &requests);
@@ -107,7 +107,7 @@ mod tests {
             received: 1,
             sent: 10,
             took: Duration::from_micros(3),
-            taking: Duration::from_micros(1),
+            by_client: Duration::from_micros(1),
         }
     }
 
