@@ -1,6 +1,7 @@
 """How what is asked by REST is counted: each request once, by Azure Monitor's name for it, and nothing of what it is done by. Runs inside the environment that has
 azure-storage-file-share; the program is $MULTILANE."""
 
+import datetime
 import json
 import pathlib
 import re
@@ -8,7 +9,7 @@ import tempfile
 
 import requests
 from azure.core.exceptions import HttpResponseError
-from azure.storage.fileshare import ShareServiceClient
+from azure.storage.fileshare import ShareServiceClient, generate_share_sas
 
 from conformance.report import Lines, expect
 from conformance.rest_dev_checks import running, told
@@ -18,7 +19,8 @@ SHARE, KIB = "counted", 1024
 # What is asked, by the names of Azure Monitor, and how it ends.
 ASKED = {("CreateShare", "Success"): 1, ("CreateFile", "Success"): 1, ("PutRange", "Success"): 2, ("ClearRange", "Success"): 1, ("GetFile", "Success"): 3,
          ("GetFileProperties", "Success"): 1, ("GetFileProperties", "ClientOtherError"): 2, ("SetFileMetadata", "Success"): 1, ("ListFiles", "Success"): 1,
-         ("AcquireFileLease", "Success"): 1, ("ReleaseFileLease", "Success"): 1, ("DeleteFile", "Success"): 1, ("GetFileProperties", "AuthorizationError"): 1}
+         ("AcquireFileLease", "Success"): 1, ("ReleaseFileLease", "Success"): 1, ("DeleteFile", "Success"): 1, ("GetFileProperties", "AuthorizationError"): 1,
+         ("DeleteFile", "AuthorizationError"): 1}
 lines = Lines()
 
 
@@ -48,7 +50,8 @@ def counted(data):
         # As which its session signs in, as others do.
         if api in {"Negotiate", "SessionSetup"}:
             continue
-        expect(authentication == ("Anonymous" if response == "AuthorizationError" else "AccountKey"), (api, response, authentication))
+        by = {("GetFileProperties", "AuthorizationError"): "Anonymous", ("DeleteFile", "AuthorizationError"): "SAS"}.get((api, response), "AccountKey")
+        expect(authentication == by, (api, response, authentication))
         kept[api, response] = kept.get((api, response), 0) + count
     expect(kept == ASKED, kept)
     ingress = dict(series(data, "Ingress", f"ApiName eq '*' and FileShare eq '{SHARE}'", ("ApiName",), "total"))
@@ -74,6 +77,9 @@ def ask(connection):
     file.acquire_lease().release()
     stranger = ShareServiceClient(service.url, credential={"account_name": service.account_name, "account_key": "AAAA"}, retry_total=0)
     is_refused(stranger.get_share_client(SHARE).get_file_client("file").get_file_properties)
+    key = service.credential.account_key
+    reads = generate_share_sas(service.account_name, SHARE, key, permission="r", expiry=datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=1))
+    is_refused(ShareServiceClient(service.url, credential=reads, retry_total=0).get_share_client(SHARE).get_file_client("file").delete_file)
     file.delete_file()
 
 

@@ -415,10 +415,10 @@ impl Front {
         };
         counted.asks(&asked, &self.service.catalog);
         // Nothing is read of the body for who has proved nothing, or may not do it. What is done is proved again, once all is there.
-        let proof = asked.prove(&self.service.catalog);
-        let proof = proof.inspect_err(|failure| asked.tell_refused(failure, counted.api(), &self.service))?;
-        counted.proves(&proof);
-        let Proof { by, operation, .. } = proof;
+        let Proof { by, operation, .. } = asked.prove(&self.service.catalog).inspect_err(|failure| {
+            counted.proves(asked.tell_refused(failure, counted.api(), &self.service));
+        })?;
+        counted.proves(by.evidence().proof);
         stay.proves();
         asked.held.head = self.heads.hold(asked.line.taker(), &asked.parts.uri, &asked.parts.headers)?;
         let gets_on = || stay.does(Doing::Sending);
@@ -505,6 +505,9 @@ impl Body for Taken {
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         let piece = ready!(self.body.poll_next(context));
         self.stay.does(Doing::Taking);
+        if matches!(piece, Some(Err(_))) {
+            self.counted.is_broken();
+        }
         Poll::Ready(piece.map(|piece| {
             Ok(Frame::data(match piece? {
                 Piece::Bytes(bytes) => bytes,

@@ -11,10 +11,13 @@ use server::admin::{AuditProof, ResponseType};
 
 use crate::answer::Answer;
 use crate::failure::{Code, Failure};
-use crate::operations::{Asked, Operation, Proof};
+use crate::operations::{Asked, Operation};
 
 /// What asks for none of the operations there are.
 const UNKNOWN: &str = "Unknown";
+
+/// Nobody has proved anything.
+const ANONYMOUS: &str = "Anonymous";
 
 /// One request. It is counted when this is dropped: once its answer was taken, or once nobody is there any more who would.
 pub(super) struct Counted {
@@ -32,7 +35,7 @@ impl Counted {
         let asked = AskedOnce {
             share: String::new(),
             api: UNKNOWN,
-            authentication: "Anonymous",
+            authentication: ANONYMOUS,
             response: ResponseType::NetworkError,
             received: 0,
             sent: 0,
@@ -67,13 +70,13 @@ impl Counted {
         self.asked.api
     }
 
-    /// Who asks has proved who that is.
-    pub(super) fn proves(&mut self, proof: &Proof) {
-        self.asked.authentication = match proof.by.evidence().proof {
+    /// Who asks has proved this.
+    pub(super) fn proves(&mut self, by: AuditProof) {
+        self.asked.authentication = match by {
             AuditProof::AccountKey => "AccountKey",
             AuditProof::SharedAccess | AuditProof::DelegatedAccess => "SAS",
             AuditProof::Token => "OAuth",
-            _ => self.asked.authentication,
+            AuditProof::Claimed | AuditProof::Ntlm | AuditProof::Anonymous | AuditProof::Operator => ANONYMOUS,
         };
     }
 
@@ -92,9 +95,14 @@ impl Counted {
     /// So many bytes of the answer were taken, which may not have been all.
     pub(super) fn is_taken(&mut self, bytes: u64, is_all: bool) {
         self.asked.sent = bytes;
-        if !is_all {
+        if !is_all && self.asked.response == ResponseType::Success {
             self.asked.response = ResponseType::NetworkError;
         }
+    }
+
+    /// The file could not be read to its end.
+    pub(super) fn is_broken(&mut self) {
+        self.asked.response = ResponseType::ServerOtherError;
     }
 }
 

@@ -72,16 +72,17 @@ impl Asked {
         Ok(Proof { by, operation, snapshot, source })
     }
 
-    /// Has the audit log tell that it was refused for who asks: nobody has proved who that is, or it may not be done.
-    pub(crate) fn tell_refused(&self, failure: &Failure, operation: &'static str, service: &Service) {
-        if !matches!(failure.code.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
-            return;
-        }
+    /// Has the audit log tell that it was refused for who asks: nobody has proved who that is, or it may not be done. Gives what was proved.
+    pub(crate) fn tell_refused(&self, failure: &Failure, operation: &'static str, service: &Service) -> AuditProof {
         let Asked { parts, query, target, .. } = self;
         let way = Way { peer: self.peer.ip(), is_secure: self.is_secure, at: Timestamp::now() };
         let known = &service.catalog;
-        let account = known.keys(&target.account).map(|_| target.account.clone());
         let by = auth::prove(parts, query, target, way, known).map(|by| by.evidence().clone());
+        let proof = by.as_ref().map_or(AuditProof::Claimed, |by| by.proof);
+        if !matches!(failure.code.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+            return proof;
+        }
+        let account = known.keys(&target.account).map(|_| target.account.clone());
         let evidence = by.unwrap_or_else(|_| Evidence {
             proof: AuditProof::Claimed,
             requester: account.clone().unwrap_or_default(),
@@ -96,6 +97,7 @@ impl Asked {
             path: (!target.names.is_empty()).then(|| target.path()),
             code: failure.code.name(),
         });
+        proof
     }
 
     /// Whose it is, as the audit log tells.
